@@ -1,0 +1,61 @@
+# `just` lists these recipes; without just: `.tools/bin/uv run just …`
+
+set positional-arguments
+
+uv := env("UV", "uv")
+run := uv + " run -q"
+
+# list the recipes
+default:
+    @just --list --unsorted
+
+# make a knowledge base of a folder and index it; again: index what changed
+index FOLDER *ARGS:
+    @{{ run }} seoga add "$@"
+
+# search every knowledge base: just search "travel budget" --top-k 3
+search QUERY *ARGS:
+    @{{ run }} seoga search "$@"
+
+# serve MCP on stdin and stdout
+serve *ARGS:
+    @{{ run }} seoga serve "$@"
+
+# what is indexed, and what is not
+status *ARGS:
+    @{{ run }} seoga status "$@"
+
+# run the tests: just test -k chunks
+test *ARGS:
+    {{ run }} pytest "$@"
+
+# check style and formatting
+lint:
+    {{ run }} ruff check .
+    {{ run }} ruff format --check .
+
+# correct style and formatting
+format:
+    {{ run }} ruff check --fix .
+    {{ run }} ruff format .
+
+# check the types of the package
+types:
+    {{ run }} mypy -p seoga
+
+# measure indexing, searching and start-up: ratios to what can't be undercut
+bench *ARGS:
+    {{ run }} python -P bench/startup.py
+    {{ run }} python -P bench/keyword.py "$@"
+
+# write the sample documents again (the same bytes)
+samples:
+    {{ run }} python -P samples/make_samples.py
+
+# build the wheel and the source archive into dist/
+wheel:
+    {{ uv }} build -q
+
+# everything that has to pass, on a clean clone
+ci:
+    .ci/run
