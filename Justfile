@@ -45,12 +45,12 @@ types:
 
 # measure indexing, searching and start-up: ratios to what can't be undercut
 bench *ARGS:
-    {{ run }} python -P bench/startup.py
-    {{ run }} python -P bench/keyword.py "$@"
+    {{ run }} python bench/startup.py
+    {{ run }} python bench/keywords.py "$@"
 
 # write the sample documents again (the same bytes)
 samples:
-    {{ run }} python -P samples/make_samples.py
+    {{ run }} python samples/make_samples.py
 
 # build the wheel and the source archive into dist/
 wheel:
