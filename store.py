@@ -1,0 +1,732 @@
+"""Keep one knowledge base's index in a SQLite file, `rag.db`.
+
+    files --> documents --> chunks --> words, trigrams (FTS5, by rowid), vectors
+    a path     its content   pieces     what finds them
+
+A document belongs to a content (bytes, suffix, recipe), not to a path: a renamed, moved, copied or touched file points
+at the document that is there. One process writes (`writer_lock`, `Store.write`); readers neither write nor block, and see
+each commit at once. Nothing above this file writes SQL, so that another engine can take its place: it would have to keep
+records, count terms and compare vectors. This file decides nothing about ranking and does not read documents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .chunks import Chunk, word_string
+from .config import NotFoundError, SeogaError, display_path, scrub
+
+LOCK_NAME = "indexer.lock"
+INDEXER_NAME = "indexer.json"  # who holds the lock and how far it is
+BUSY_SECONDS = 10
+JOURNAL_BYTES = 16 * 1024 * 1024  # the write-ahead log is cut back to 16 MB after a checkpoint
+FTS_HASH_BYTES = 64 * 1024 * 1024  # FTS5 gathers a transaction's postings in memory up to this
+
+# States of a file. Those in SETTLED are left alone until the file changes.
+READY, DEGRADED, DEFERRED = "Ready", "Degraded", "PartiallyDeferred"
+FAILED, NEEDS_ACTION = "Failed", "NeedsAction"
+# Stages of a chunk: searchable by keyword only, or by everything that is configured.
+PENDING_EMBEDDING, INDEXED = "PendingEmbedding", "Indexed"
+
+
+class StoreError(SeogaError):
+    """The index can't be opened, read or written."""
+
+
+class LockedError(SeogaError):
+    """Another process is indexing this knowledge base."""
+
+
+class Stat(NamedTuple):
+    """What tells a changed file from an unchanged one without reading it. Times in nanoseconds.
+
+    `changed` is ctime: it also moves when a tool restores a file's size and modification time.
+    """
+
+    size: int
+    modified: int
+    changed: int
+
+
+class FileRecord(NamedTuple):
+    """A file as it was last indexed. `path` is exact; lone surrogates in it stand for bytes outside UTF-8."""
+
+    path: str
+    stat: Stat
+    state: str
+    reason: str = ""
+    document: int | None = None
+    key: str = ""  # content key of its document, or of the content that failed
+    device: int = 0  # of the file system it was on: tells an unplugged drive from a deleted file
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """A content that was read: `key` names its bytes and how they were read."""
+
+    key: str
+    size: int
+    term_count: int
+    title: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    partial: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as search and tools see it, with the file it is cited by."""
+
+    rowid: int
+    chunk_id: str
+    path: str  # for display
+    position: int
+    total: int
+    text: str
+    location: str
+    headings: str
+    document: int
+    start: int = 0
+    end: int = 0
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a search is limited to. Prefixes of the displayed path (any of them); file types without the dot."""
+
+    prefixes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+    def sql(self) -> tuple[str, list[str]]:
+        """Return a condition on the table `files`, beginning with `and`, with its parameters."""
+        parts, values = "", []
+        if self.prefixes:
+            one = "(files.shown >= ? and files.shown < ?)"
+            parts += f" and ({' or '.join([one] * len(self.prefixes))})"
+            values += [bound for prefix in self.prefixes for bound in (prefix, prefix + "\U0010ffff")]
+        if self.types:
+            parts += f" and files.type in ({', '.join('?' * len(self.types))})"
+            values += self.types
+        return parts, values
+
+
+def path_hash(path: str) -> str:
+    """Return the 16 hex digits that begin the chunk ids of a file."""
+    return sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+# --- schema: numbered, each applied once, never edited after a release ---
+
+
+def m001_first_schema(db: sqlite3.Connection) -> None:
+    for statement in (
+        """create table documents (
+            id integer primary key, key text not null unique, size integer not null,
+            title text not null, metadata text not null, partial text not null,
+            chunk_count integer not null, term_count integer not null)""",
+        """create table files (
+            id integer primary key, path blob not null unique, hash text not null unique, shown text not null,
+            type text not null, size integer not null, modified integer not null, changed integer not null,
+            state text not null, reason text not null, document integer references documents (id),
+            key text not null, device integer not null, indexed_at real not null)""",
+        "create index files_by_document on files (document)",
+        "create index files_by_name on files (shown)",
+        """create table chunks (
+            id integer primary key, document integer not null references documents (id), position integer not null,
+            first integer not null, last integer not null, location text not null, headings text not null,
+            stage text not null, text text not null, unique (document, position))""",
+        # Contentless: what was indexed can be made again from the chunk, so it is not stored twice. The index counts
+        # terms made by chunks.word_string; trigrams find substrings (detail=none: 7 MB instead of 37 for 20 MB of text).
+        "create virtual table words using fts5 (body, content='', tokenize='ascii')",
+        "create virtual table trigrams using fts5 (body, content='', detail='none', tokenize='trigram')",
+        "create virtual table names using fts5 (body, content='', tokenize='ascii')",
+        "create virtual table word_counts using fts5vocab (words, row)",
+        "create table totals (chunks integer not null, terms integer not null)",
+        "insert into totals values (0, 0)",
+        "create table skipped (path blob primary key, shown text not null, reason text not null) without rowid",
+        """create table runs (
+            id integer primary key, started real not null, seconds real, outcome text not null, counters text not null)""",
+        """create table generations (
+            id integer primary key, fingerprint text not null unique, provider text not null, model text not null,
+            dimension integer not null, state text not null, created real not null)""",
+        """create table vectors (
+            generation integer not null references generations (id), chunk integer not null references chunks (id),
+            vector blob not null, primary key (generation, chunk)) without rowid""",
+        # Results worth keeping apart from any document: pages read by OCR, contexts, vectors; by hash of all that made them.
+        """create table reuse (
+            kind text not null, key text not null, value blob not null, used real not null,
+            primary key (kind, key)) without rowid""",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_first_schema,)
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+# --- one writer ---
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the knowledge base's writer lock, which the operating system frees when its holder dies.
+
+    Raises LockedError naming the holder.
+    """
+    import filelock
+
+    lock = filelock.FileLock(folder / LOCK_NAME, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        holder = read_indexer(folder)
+        who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+        raise LockedError(f"{who} is indexing {folder.name}. Wait for it, or stop it with the file {folder / 'cancel'}.") from None
+    except OSError as error:
+        raise StoreError(f"{folder} can't be written to: {error.strerror}. Check permissions and free space.") from None
+    try:
+        write_indexer(folder, {})
+        yield
+    finally:
+        (folder / INDEXER_NAME).unlink(missing_ok=True)
+        lock.release()
+
+
+def write_indexer(folder: Path, progress: dict[str, Any]) -> None:
+    """Say beside the lock who holds it and how far it is. Not fsynced: worthless after a crash."""
+    info = {"pid": os.getpid(), "host": socket.gethostname(), "started": _process_start(os.getpid()), **progress}
+    temporary = folder / f".{INDEXER_NAME}.{os.getpid()}"
+    temporary.write_text(json.dumps(info, ensure_ascii=True), encoding="utf-8")
+    os.replace(temporary, folder / INDEXER_NAME)
+
+
+def read_indexer(folder: Path) -> dict[str, Any] | None:
+    """Return what the living indexer of this folder says, or None. A pid taken over by another program doesn't count."""
+    try:
+        info = json.loads((folder / INDEXER_NAME).read_text(encoding="utf-8"))
+        same_host = info["host"] == socket.gethostname()
+        alive = not same_host or _process_start(int(info["pid"])) == info["started"]
+        return dict(info) if alive else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _process_start(pid: int) -> float | None:
+    """Return when a process began (seconds since the epoch), or None if there is none; with the pid, its identity."""
+    import psutil
+
+    try:
+        return round(float(psutil.Process(pid).create_time()), 1)
+    except psutil.Error:
+        return None
+
+
+# --- the store ---
+
+_SELECT_FILES = "select path, size, modified, changed, state, reason, document, key, device from files"
+
+
+def _file_record(row: tuple[Any, ...]) -> FileRecord:
+    path, size, modified, changed, *rest = row
+    return FileRecord(os.fsdecode(path), Stat(size, modified, changed), *rest)
+
+
+
+class Store:
+    """An open index. Safe to share between threads: operations take turns."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self._turn = threading.RLock()
+        self.path = path
+
+    @classmethod
+    def open_writer(cls, path: Path) -> Store:
+        """Open to write, making or migrating the file. The caller holds `writer_lock`."""
+        with _translated(path):
+            _check_version(path)
+            db = _connect(f"{path.absolute().as_uri()}?mode=rwc")
+            db.execute("pragma journal_mode = wal")
+            db.execute("pragma synchronous = normal")  # a power loss may cost the last commits, never consistency
+            db.execute(f"pragma journal_size_limit = {JOURNAL_BYTES}")
+            db.execute("pragma foreign_keys = on")
+            store = cls(db, path)
+            store._migrate()
+            return store
+
+    @classmethod
+    def open_reader(cls, path: Path) -> Store:
+        """Open to read only. Raises NotFoundError if nothing was indexed yet."""
+        if not path.exists():
+            raise NotFoundError(f"{path.parent.name} has not been indexed yet. `seoga exec --path {path.parent}` does it.")
+        with _translated(path):
+            _check_version(path)
+            return cls(_connect_reader(path), path)
+
+    def close(self) -> None:
+        with self._turn:
+            self._db.close()
+
+    def _migrate(self) -> None:
+        with self.write():
+            at = int(self._db.execute("pragma user_version").fetchone()[0])
+            for number, migration in enumerate(MIGRATIONS[at:], at + 1):
+                migration(self._db)
+                self._db.execute(f"pragma user_version = {number}")
+        for table in ("words", "trigrams"):
+            self._db.execute(f"insert into {table} ({table}, rank) values ('hashsize', ?)", (FTS_HASH_BYTES,))
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """One transaction: everything inside is committed together, or nothing if it raises."""
+        with self._turn, _translated(self.path):
+            self._db.execute("begin immediate")  # a deferred one that reads first fails at once when it is not alone
+            try:
+                yield
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """One snapshot: all reads inside see the same commit."""
+        with self._turn, _translated(self.path):
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("begin")
+            try:
+                yield
+            finally:
+                self._db.execute("rollback")
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database and to the disk: what is acknowledged survives a power loss."""
+        with self._turn, _translated(self.path):
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def version(self) -> int:
+        """Return a number that changes with each commit of another process."""
+        with self._turn, _translated(self.path):
+            return int(self._db.execute("pragma data_version").fetchone()[0])
+
+    def schema_version(self) -> int:
+        return int(self._rows("pragma user_version")[0][0])
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._turn, _translated(self.path):
+            return self._db.execute(sql, values).fetchall()  # all at once: an open cursor would pin the log
+
+    # --- files ---
+
+    def files(self) -> dict[str, FileRecord]:
+        """Return every file by its exact path."""
+        return {record.path: record for record in map(_file_record, self._rows(_SELECT_FILES))}
+
+    def put_file(self, record: FileRecord) -> None:
+        """Add or replace a file. Its former document goes when no other file has that content."""
+        shown, where = display_path(record.path), os.fsencode(record.path)
+        before = self._rows("select id, document from files where path = ?", (where,))
+        stat, reason = record.stat, scrub(record.reason)
+        values = (
+            stat.size, stat.modified, stat.changed, record.state, reason,
+            record.document, record.key, record.device, time.time(),
+        )  # fmt: skip
+        # Plain statements on one row throughout `write`: upserts, `returning`, triggers and updates of many rows would open a savepoint, at which FTS5
+        # writes out what it has gathered; indexing then takes twice as long.
+        with _translated(self.path):
+            if before:
+                self._db.execute(
+                    """
+                    update files set size = ?, modified = ?, changed = ?, state = ?, reason = ?, document = ?, key = ?,
+                        device = ?, indexed_at = ? where id = ?
+                    """,
+                    (*values, before[0][0]),
+                )
+            else:
+                cursor = self._db.execute(
+                    """
+                    insert into files (path, hash, shown, type, size, modified, changed, state, reason, document, key,
+                        device, indexed_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                    (where, path_hash(record.path), shown, file_type(shown), *values),
+                )
+                terms = name_words(shown)
+                self._db.execute("insert into names (rowid, body) values (?, ?)", (cursor.lastrowid, terms))
+        if before and before[0][1] is not None and before[0][1] != record.document:
+            self._drop_if_unused(before[0][1])
+
+    def drop_file(self, path: str) -> None:
+        """Forget a file, and its document when no other file has that content."""
+        rows = self._rows("select id, shown, document from files where path = ?", (os.fsencode(path),))
+        for file, shown, document in rows:
+            with _translated(self.path):
+                values = (file, name_words(shown))
+                self._db.execute("insert into names (names, rowid, body) values ('delete', ?, ?)", values)
+                self._db.execute("delete from files where id = ?", (file,))
+            if document is not None:
+                self._drop_if_unused(document)
+
+    def find_file(self, path: str) -> FileRecord | None:
+        """Find a file by its exact or its displayed path."""
+        rows = self._rows(f"{_SELECT_FILES} where path = ?", (os.fsencode(path),))
+        rows = rows or self._rows(f"{_SELECT_FILES} where shown = ? limit 1", (display_path(path),))
+        return _file_record(rows[0]) if rows else None
+
+    def file_counts(self) -> dict[str, int]:
+        """Return how many files are in each state."""
+        return {str(state): int(n) for state, n in self._rows("select state, count(*) from files group by state")}
+
+    def problems(self, limit: int) -> list[tuple[str, str, str]]:
+        """Return (displayed path, state, reason) of files that are not wholly indexed."""
+        sql = """
+            select shown, state, reason from files where state in ('Failed', 'NeedsAction', 'Degraded') or reason != ''
+            order by shown limit ?
+            """
+        return [(str(path), str(state), str(reason)) for path, state, reason in self._rows(sql, (limit,))]
+
+    def has_files_under(self, prefix: str) -> int:
+        """Count the indexed files whose displayed path begins with `prefix`."""
+        rows = self._rows("select count(*) from files where shown >= ? and shown < ?", (prefix, prefix + "\U0010ffff"))
+        return int(rows[0][0])
+
+    def put_skipped(self, skipped: dict[str, str]) -> None:
+        """Replace the list of files that were passed over: exact path -> reason."""
+        rows = self._rows("select path, reason from skipped")
+        before = {os.fsdecode(path): str(reason) for path, reason in rows}
+        gone = [(os.fsencode(path),) for path in before if path not in skipped]
+        new = [
+            (os.fsencode(path), display_path(path), scrub(reason))
+            for path, reason in skipped.items()
+            if before.get(path) != reason
+        ]
+        with _translated(self.path):
+            self._db.executemany("delete from skipped where path = ?", gone)
+            self._db.executemany("insert or replace into skipped (path, shown, reason) values (?, ?, ?)", new)
+
+    def skipped(self, limit: int) -> list[tuple[str, str]]:
+        return [(str(a), str(b)) for a, b in self._rows("select shown, reason from skipped order by shown limit ?", (limit,))]
+
+    def skipped_counts(self) -> dict[str, int]:
+        return {str(a): int(n) for a, n in self._rows("select reason, count(*) from skipped group by reason order by 2 desc")}
+
+    # --- documents and their chunks ---
+
+    def document_keys(self) -> dict[int, list[str]]:
+        """Return the content keys of all documents by the number of bytes they were read from."""
+        keys: dict[int, list[str]] = {}
+        for size, key in self._rows("select size, key from documents"):
+            keys.setdefault(int(size), []).append(str(key))
+        return keys
+
+    def document_of_key(self, key: str) -> int | None:
+        rows = self._rows("select id from documents where key = ?", (key,))
+        return int(rows[0][0]) if rows else None
+
+    def partial_of(self, document: int) -> list[str]:
+        """Return what was left out of a document, and why."""
+        return list(json.loads(self._rows("select partial from documents where id = ?", (document,))[0][0]))
+
+    def put_document(self, record: DocumentRecord, chunks: Sequence[Chunk], terms: Sequence[str], stage: str) -> int:
+        """Add a content, or replace it, with its chunks and their terms (`chunk_words`); return the document's number."""
+        count = record.term_count
+        values = (record.size, record.title, _json(record.metadata), _json(record.partial), len(chunks), count)
+        document = self.document_of_key(record.key)
+        with _translated(self.path):
+            if document is not None:
+                self._drop_chunks(document)
+                sql = """
+                    update documents set size = ?, title = ?, metadata = ?, partial = ?, chunk_count = ?, term_count = ?
+                    where id = ?
+                    """
+                self._db.execute(sql, (*values, document))
+            else:
+                sql = """
+                    insert into documents (size, title, metadata, partial, chunk_count, term_count, key)
+                    values (?, ?, ?, ?, ?, ?, ?)
+                    """
+                document = int(self._db.execute(sql, (*values, record.key)).lastrowid or 0)
+            self._db.execute("update totals set chunks = chunks + ?, terms = terms + ? where rowid = 1", (len(chunks), count))
+            first = int(self._db.execute("select coalesce(max(id), 0) + 1 from chunks").fetchone()[0])
+            self._db.executemany(
+                """
+                insert into chunks (id, document, position, first, last, location, headings, stage, text)
+                values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                [
+                    (first + n, document, n, chunk.start, chunk.end, chunk.location, chunk.headings, stage, chunk.text)
+                    for n, chunk in enumerate(chunks)
+                ],
+            )
+            numbered = list(enumerate(terms, first))
+            self._db.executemany("insert into words (rowid, body) values (?, ?)", numbered)
+            bodies = [(first + n, indexed_text(chunk.headings, chunk.text)) for n, chunk in enumerate(chunks)]
+            self._db.executemany("insert into trigrams (rowid, body) values (?, ?)", bodies)
+        return document
+
+    def _drop_if_unused(self, document: int) -> None:
+        if not self._rows("select 1 from files where document = ? limit 1", (document,)):
+            self.drop_document(document)
+
+    def drop_document(self, document: int) -> None:
+        """Remove a content with its chunks."""
+        self._drop_chunks(document)
+        with _translated(self.path):
+            self._db.execute("delete from documents where id = ?", (document,))
+
+    def _drop_chunks(self, document: int) -> None:
+        """Remove a document's chunks, their terms and vectors."""
+        rows = self._rows("select id, headings, text from chunks where document = ?", (document,))
+        bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
+        sql = """
+            update totals set chunks = chunks - (select chunk_count from documents where id = :document),
+                terms = terms - (select term_count from documents where id = :document)
+            where rowid = 1
+            """
+        with _translated(self.path):
+            self._db.execute(sql, {"document": document})
+            # FTS5 takes a contentless row out only when told what was in it.
+            self._db.executemany(
+                "insert into words (words, rowid, body) values ('delete', ?, ?)",
+                [(id, word_string(body)) for id, body in bodies],
+            )
+            self._db.executemany("insert into trigrams (trigrams, rowid, body) values ('delete', ?, ?)", bodies)
+            self._db.executemany("delete from vectors where chunk = ?", [(id,) for id, _ in bodies])
+            self._db.execute("delete from chunks where document = ?", (document,))
+
+    def keywords_are_in_step(self) -> bool:
+        """Tell whether each chunk has its row in both keyword indexes (by count: cheap enough for every run)."""
+        sql = """
+            select (select count(*) from chunks), (select count(*) from words_docsize), (select count(*) from trigrams_docsize)
+            """
+        chunks, words, trigrams = self._rows(sql)[0]
+        return bool(chunks == words == trigrams)
+
+    def rebuild_keywords(self) -> None:
+        """Make both keyword indexes again from the chunks."""
+        for table in ("words", "trigrams"):
+            self._db.execute(f"insert into {table} ({table}) values ('delete-all')")
+        for low, high in self._id_ranges(1000):
+            rows = self._rows("select id, headings, text from chunks where id between ? and ?", (low, high))
+            bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
+            self._db.executemany("insert into trigrams (rowid, body) values (?, ?)", bodies)
+            self._db.executemany("insert into words (rowid, body) values (?, ?)", [(i, word_string(b)) for i, b in bodies])
+
+    def _id_ranges(self, step: int) -> Iterable[tuple[int, int]]:
+        last = int(self._rows("select coalesce(max(id), 0) from chunks")[0][0])
+        return [(low, low + step - 1) for low in range(1, last + 1, step)]
+
+    def check(self) -> list[str]:
+        """Return what SQLite finds wrong with the file and the keyword indexes; nothing if all is well. Slow."""
+        faults = [str(row[0]) for row in self._rows("pragma integrity_check(20)") if row[0] != "ok"]
+        faults += [str(row) for row in self._rows("pragma foreign_key_check")]
+        return faults + ([] if self.keywords_are_in_step() else ["keyword indexes out of step with the chunks"])
+
+    # --- searching: candidates are (chunk number, engine's score, higher is better) ---
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many chunks and how many terms in them there are."""
+        chunks, terms = self._rows("select chunks, terms from totals")[0]
+        return int(chunks), int(terms)
+
+    def term_counts(self, terms: Iterable[str]) -> dict[str, int]:
+        """Return in how many chunks each term occurs."""
+        sql = "select coalesce(max(doc), 0) from word_counts where term = ?"
+        return {term: int(self._rows(sql, (term,))[0][0]) for term in terms}
+
+    def terms_containing(self, character: str, limit: int) -> list[str]:
+        """Return the commonest indexed terms in which one character occurs."""
+        sql = "select term from word_counts where instr(term, ?) order by doc desc limit ?"
+        return [str(row[0]) for row in self._rows(sql, (character, limit))]
+
+    def keyword_candidates(self, terms: Sequence[str], filters: Filters, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks that hold any of the terms, best BM25 first."""
+        return self._match("words", " OR ".join(map(_quoted, terms)), filters, limit)
+
+    def substring_candidates(self, text: str, filters: Filters, limit: int) -> list[tuple[int, float]]:
+        """Return chunks that may hold `text` (3 characters or more) as it stands: each holds all its trigrams."""
+        grams = dict.fromkeys(text[n : n + 3] for n in range(len(text) - 2))
+        return self._match("trigrams", " AND ".join(map(_quoted, grams)), filters, limit)
+
+    def _match(self, table: str, expression: str, filters: Filters, limit: int) -> list[tuple[int, float]]:
+        if not expression:
+            return []
+        condition, values = filters.sql()
+        if condition:
+            condition = f"""
+                and (select document from chunks where id = {table}.rowid)
+                in (select document from files where document is not null {condition})
+                """
+        sql = f"select rowid, -rank from {table} where {table} match ? {condition} order by rank limit ?"
+        return [(int(row), float(score)) for row, score in self._rows(sql, (expression, *values, limit))]
+
+    def name_candidates(self, terms: Sequence[str], filters: Filters, limit: int) -> list[int]:
+        """Return the first chunk of each document whose file or folder name holds any of the terms, best first."""
+        if not terms:
+            return []
+        condition, values = filters.sql()
+        sql = f"""
+            select chunks.id from names join files on files.id = names.rowid
+            join chunks on chunks.document = files.document and chunks.position = 0
+            where names match ? {condition} order by rank limit ?
+            """
+        return [int(row[0]) for row in self._rows(sql, (" OR ".join(map(_quoted, terms)), *values, limit))]
+
+    def fetch_chunks(self, ids: Sequence[int], filters: Filters | None = None) -> list[StoredChunk]:
+        """Return chunks by number, in the order given. A content in several files is cited by the first that passes."""
+        condition, values = (filters or Filters()).sql()
+        found: dict[int, StoredChunk] = {}
+        for low in range(0, len(ids), 500):
+            some = ids[low : low + 500]
+            marks = ", ".join("?" * len(some))
+            for chunk in self._chunks(f"chunks.id in ({marks}) {condition} order by files.shown", (*some, *values)):
+                found.setdefault(chunk.rowid, chunk)
+        return [found[id] for id in ids if id in found]
+
+    def chunk_by_id(self, chunk_id: str, before: int = 0, after: int = 0) -> list[StoredChunk]:
+        """Return a chunk named `{16 hex}_{index}` between its neighbours; an empty list if there is none."""
+        hash, _, index = chunk_id.rpartition("_")
+        if not index.isascii() or not index.isdigit() or len(index) > 9:
+            return []
+        position = int(index)
+        values = (hash, position - before, position + after)
+        return list(self._chunks("files.hash = ? and chunks.position between ? and ? order by chunks.position", values))
+
+    def chunks_of_file(self, path: str) -> list[StoredChunk]:
+        """Return all chunks of a file in order; `path` is exact."""
+        return list(self._chunks("files.path = ? order by chunks.position", (os.fsencode(path),)))
+
+    def _chunks(self, condition: str, values: Sequence[Any]) -> Iterator[StoredChunk]:
+        sql = f"""
+            select chunks.id, files.hash, files.shown, chunks.position, documents.chunk_count, chunks.text,
+                chunks.location, chunks.headings, chunks.document, chunks.first, chunks.last, documents.title
+            from chunks join documents on documents.id = chunks.document join files on files.document = documents.id
+            where {condition}
+            """
+        for id, hash, shown, position, total, text, location, headings, document, start, end, title in self._rows(sql, values):
+            yield StoredChunk(
+                id, f"{hash}_{position}", shown, position, total, text, location, headings, document, start, end, title
+            )  # fmt: skip
+
+    # --- runs ---
+
+    def begin_run(self) -> int:
+        with self.write():
+            values = (time.time(), "interrupted", "{}")
+            sql = "insert into runs (started, outcome, counters) values (?, ?, ?) returning id"
+            run = int(self._db.execute(sql, values).fetchone()[0])
+            self._db.execute("delete from runs where id <= ? - 100", (run,))
+        return run
+
+    def end_run(self, run: int, seconds: float, outcome: str, counters: dict[str, Any]) -> None:
+        with self.write():
+            sql = "update runs set seconds = ?, outcome = ?, counters = ? where id = ?"
+            self._db.execute(sql, (seconds, outcome, _json(counters), run))
+
+    def last_run(self) -> dict[str, Any] | None:
+        rows = self._rows("select started, seconds, outcome, counters from runs order by id desc limit 1")
+        if not rows:
+            return None
+        started, seconds, outcome, counters = rows[0]
+        return {"started": started, "seconds": seconds, "outcome": outcome, **json.loads(counters)}
+
+
+def indexed_text(headings: str, text: str) -> str:
+    """Return what is indexed of a chunk: its heading path, then its text."""
+    return f"{headings}\n{text}" if headings else text
+
+
+def chunk_words(chunk: Chunk) -> str:
+    """Return a chunk's terms for the keyword index."""
+    return word_string(indexed_text(chunk.headings, chunk.text))
+
+
+def file_type(path: str) -> str:
+    """`Report.PDF` -> `pdf`."""
+    return os.path.splitext(path)[1][1:].casefold()
+
+
+def name_words(shown: str) -> str:
+    """Return the terms of the part of a path that is searched: the file's name and its folder's."""
+    folder, name = os.path.split(shown)
+    return word_string(f"{os.path.basename(folder)} {os.path.splitext(name)[0]}")
+
+
+def _quoted(term: str) -> str:
+    """Make a term an FTS5 string: data, whatever is in it."""
+    return '"' + term.replace("\x00", " ").replace('"', '""') + '"'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+# --- connections and errors ---
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db.execute("pragma busy_timeout = 10000")
+    return db
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    """Connect without ever writing. In a folder that can't be written to, only `immutable` opens a WAL database."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    db = _connect(uri)
+    try:
+        db.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        db.close()
+        if os.access(path.parent, os.W_OK):
+            raise
+        db = _connect(uri + "&immutable=1")
+    db.execute("pragma query_only = on")
+    return db
+
+
+def _check_version(path: Path) -> None:
+    """Refuse a schema newer than this program's, changing no byte."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    db = _connect_reader(path)
+    try:
+        version = int(db.execute("pragma user_version").fetchone()[0])
+    finally:
+        db.close()
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by a newer seoga (schema {version}, this one knows {SCHEMA_VERSION}). "
+            "Upgrade seoga; the index was left as it is."
+        )
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into messages with a remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        if isinstance(error, sqlite3.OperationalError) and "locked" in text:
+            remedy = "Another program holds it; try again in a moment."
+        elif "full" in text or "disk I/O" in text:
+            remedy = "Free some disk space and run again; nothing that was indexed is lost."
+        elif "readonly" in text or "unable to open" in text:
+            remedy = "Check the permissions of the file and its folder."
+        else:
+            remedy = f"It may be damaged. Keep a copy, then rebuild it: `seoga exec --path {path.parent} --force`."
+        raise StoreError(f"{path}: {text}. {remedy}") from error
