@@ -39,10 +39,10 @@ else:
     from filelock import FileLock, Timeout
 
     from .config import CONFIG_NAME, DATABASE_NAME, scrub
+    from .store import LOCK_NAME
 
     log = logging.getLogger(__name__)
 
-LOCK_NAME = "indexer.lock"  # held by the one writer of a knowledge base for as long as it lives
 RECENT_SECONDS = 30.0  # a host program that is just making a knowledge base may write its config.json last
 
 
