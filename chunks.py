@@ -379,6 +379,10 @@ def word_string(text: str) -> str:
     return " ".join(map(_cache.__getitem__, text.casefold().split()))
 
 
+def has_cjk(text: str) -> bool:
+    return any(match.group(1) for match in _RUN.finditer(text))
+
+
 def count_words(string: str) -> int:
     """Count the terms in a `word_string`, near enough: a word without terms leaves a blank that counts."""
     return string.count(" ") + 1 if string else 0

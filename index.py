@@ -30,6 +30,7 @@ from .chunks import CHUNKER_VERSION, Chunk, Sizes, count_words, make_chunks
 from .config import Config, SeogaError, display_path, scrub
 from .parsers import PARSER_VERSION, SUFFIXES, NeedsAction, parse
 from .store import (
+    DEFERRED,
     DEGRADED,
     FAILED,
     INDEXED,
@@ -184,9 +185,7 @@ def _match_parts(wanted: Sequence[str], parts: Sequence[str]) -> bool:
 def recipe(config: Config) -> str:
     """Name everything but the bytes and suffix that decides a document's chunks."""
     sizes = config.chunk
-    return (
-        f"{PARSER_VERSION}.{CHUNKER_VERSION}.{sizes.target_chars}.{sizes.overlap_chars}.{config.embedding.max_chunk_chars}"
-    )
+    return f"{PARSER_VERSION}.{CHUNKER_VERSION}.{sizes.target_chars}.{sizes.overlap_chars}.{config.embedding.max_chunk_chars}"
 
 
 def read_document(request: dict[str, Any]) -> dict[str, Any]:
@@ -447,6 +446,45 @@ class Readers:
                     child.kill(_exhausted(MemoryError()))
 
 
+# --- comparing without reading ---
+
+
+@dataclass(slots=True)
+class Difference:
+    """Paths by kind of change: added, modified, deleted, failed, pending."""
+
+    paths: dict[str, list[str]]
+    notes: list[str]
+
+
+def compare(config: Config, records: dict[str, FileRecord]) -> Difference:
+    """Compare the sources with what is indexed, by size and times; contents are read only where these leave a doubt."""
+    found = scan(config)
+    paths: dict[str, list[str]] = {name: [] for name in ("added", "modified", "deleted", "failed", "pending")}
+    for path, stat in found.files.items():
+        record = records.get(path)
+        if record is None:
+            paths["added"].append(path)
+        elif record.stat != stat and _differs(record, stat):
+            paths["modified"].append(path)
+        elif record.state in (FAILED, NEEDS_ACTION):
+            paths["failed"].append(path)
+        elif record.state == DEFERRED or not record.key.endswith(f":{recipe(config)}"):
+            paths["pending"].append(path)
+    paths["deleted"] = [path for path in records if path not in found.files]
+    return Difference(paths, [f"{display_path(folder)} {reason}" for folder, reason in found.unlisted.items()])
+
+
+def _differs(record: FileRecord, stat: Stat) -> bool:
+    """Tell whether a file differs from what was indexed. Only its ctime may have moved: then its content decides."""
+    if record.stat[:2] != stat[:2]:
+        return True
+    try:
+        return not record.key.startswith(sha256(_read_bytes(record.path)[0]).hexdigest())
+    except OSError:
+        return True
+
+
 # --- the run ---
 
 
@@ -685,7 +723,9 @@ class _Run:
         record = DocumentRecord(
             answer["key"], answer["size"], answer["term_count"], answer["title"], answer["metadata"], answer["partial"]
         )
-        return self.store.put_document(record, [Chunk(*values) for values in answer["chunks"]], answer["terms"], INDEXED)
+        return self.store.put_document(
+            record, [Chunk(*values) for values in answer["chunks"]], answer["terms"], INDEXED
+        )
 
     # --- purging ---
 

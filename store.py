@@ -192,7 +192,9 @@ def writer_lock(folder: Path) -> Iterator[None]:
     except filelock.Timeout:
         holder = read_indexer(folder)
         who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
-        raise LockedError(f"{who} is indexing {folder.name}. Wait for it, or stop it with the file {folder / 'cancel'}.") from None
+        raise LockedError(
+            f"{who} is indexing {folder.name}. Wait for it, or stop it with the file {folder / 'cancel'}."
+        ) from None
     except OSError as error:
         raise StoreError(f"{folder} can't be written to: {error.strerror}. Check permissions and free space.") from None
     try:
@@ -242,7 +244,6 @@ def _file_record(row: tuple[Any, ...]) -> FileRecord:
     return FileRecord(os.fsdecode(path), Stat(size, modified, changed), *rest)
 
 
-
 class Store:
     """An open index. Safe to share between threads: operations take turns."""
 
@@ -269,7 +270,9 @@ class Store:
     def open_reader(cls, path: Path) -> Store:
         """Open to read only. Raises NotFoundError if nothing was indexed yet."""
         if not path.exists():
-            raise NotFoundError(f"{path.parent.name} has not been indexed yet. `seoga exec --path {path.parent}` does it.")
+            raise NotFoundError(
+                f"{path.parent.name} has not been indexed yet. `seoga exec --path {path.parent}` does it."
+            )
         with _translated(path):
             _check_version(path)
             return cls(_connect_reader(path), path)
@@ -418,10 +421,16 @@ class Store:
             self._db.executemany("insert or replace into skipped (path, shown, reason) values (?, ?, ?)", new)
 
     def skipped(self, limit: int) -> list[tuple[str, str]]:
-        return [(str(a), str(b)) for a, b in self._rows("select shown, reason from skipped order by shown limit ?", (limit,))]
+        return [
+            (str(a), str(b))
+            for a, b in self._rows("select shown, reason from skipped order by shown limit ?", (limit,))
+        ]
 
     def skipped_counts(self) -> dict[str, int]:
-        return {str(a): int(n) for a, n in self._rows("select reason, count(*) from skipped group by reason order by 2 desc")}
+        return {
+            str(a): int(n)
+            for a, n in self._rows("select reason, count(*) from skipped group by reason order by 2 desc")
+        }
 
     # --- documents and their chunks ---
 
@@ -435,6 +444,10 @@ class Store:
     def document_of_key(self, key: str) -> int | None:
         rows = self._rows("select id from documents where key = ?", (key,))
         return int(rows[0][0]) if rows else None
+
+    def title_and_metadata(self, document: int) -> tuple[str, dict[str, str]]:
+        rows = self._rows("select title, metadata from documents where id = ?", (document,))
+        return (str(rows[0][0]), dict(json.loads(rows[0][1]))) if rows else ("", {})
 
     def partial_of(self, document: int) -> list[str]:
         """Return what was left out of a document, and why."""
@@ -459,7 +472,9 @@ class Store:
                     values (?, ?, ?, ?, ?, ?, ?)
                     """
                 document = int(self._db.execute(sql, (*values, record.key)).lastrowid or 0)
-            self._db.execute("update totals set chunks = chunks + ?, terms = terms + ? where rowid = 1", (len(chunks), count))
+            self._db.execute(
+                "update totals set chunks = chunks + ?, terms = terms + ? where rowid = 1", (len(chunks), count)
+            )
             first = int(self._db.execute("select coalesce(max(id), 0) + 1 from chunks").fetchone()[0])
             self._db.executemany(
                 """
@@ -523,7 +538,9 @@ class Store:
             rows = self._rows("select id, headings, text from chunks where id between ? and ?", (low, high))
             bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
             self._db.executemany("insert into trigrams (rowid, body) values (?, ?)", bodies)
-            self._db.executemany("insert into words (rowid, body) values (?, ?)", [(i, word_string(b)) for i, b in bodies])
+            self._db.executemany(
+                "insert into words (rowid, body) values (?, ?)", [(i, word_string(b)) for i, b in bodies]
+            )
 
     def _id_ranges(self, step: int) -> Iterable[tuple[int, int]]:
         last = int(self._rows("select coalesce(max(id), 0) from chunks")[0][0])
@@ -616,7 +633,9 @@ class Store:
             from chunks join documents on documents.id = chunks.document join files on files.document = documents.id
             where {condition}
             """
-        for id, hash, shown, position, total, text, location, headings, document, start, end, title in self._rows(sql, values):
+        for id, hash, shown, position, total, text, location, headings, document, start, end, title in self._rows(
+            sql, values
+        ):
             yield StoredChunk(
                 id, f"{hash}_{position}", shown, position, total, text, location, headings, document, start, end, title
             )  # fmt: skip

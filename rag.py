@@ -1,0 +1,464 @@
+"""The command line: `seoga add`, `search`, `status`, `remove`, `exec`, `serve`, `prune-orphans`.
+
+Results go to standard output, everything else to standard error; `--json` prints the record that the matching MCP tool
+returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled (or wrong arguments), 3 another indexer is at it.
+What a command does lies in the files below; this one parses, prints and translates errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .config import Config, ConfigError, SeogaError, base_folder, find_kb, load_config, new_config, save_config, scrub
+from .index import Outcome, Progress, Stop, compare, run
+from .queue import prune_orphans
+from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
+from .store import LockedError, Store, writer_lock
+
+DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
+SNIPPET_CHARS = 280
+PLAIN_SECONDS = 2.0  # between lines of progress that is not on a terminal
+SHOWN_PROBLEMS = 20
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+# --- arguments ---
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="seoga",
+        description="Index folders of documents and search them, in Korean and English, here and over MCP.",
+        epilog="Begin with: seoga add FOLDER. Without a command and with piped input, seoga serves MCP.",
+    )
+    parser.add_argument("--version", action="version", version=f"seoga {version('seoga')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _add_people_commands(commands)
+    _add_program_commands(commands)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, work: Callable[[argparse.Namespace], int], help: str, *, base: bool = True
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(work=work)
+    if base:
+        text = "folder that holds the knowledge bases (default: $SEOGA_HOME, else your data folder)"
+        parser.add_argument("--base-path", metavar="P", help=text)
+    return parser
+
+
+def _add_people_commands(commands: Any) -> None:
+    add = _command(commands, "add", _add, "make a knowledge base of folders and index it; again: index what changed")
+    add.add_argument("folders", nargs="+", metavar="FOLDER")
+    add.add_argument("--name", help="its name (default: the first folder's)")
+    add.add_argument("--id", help="its id (default: made from the name)")
+    add.add_argument(
+        "--include", action="append", metavar="GLOB", default=[], help="index only these files; may be repeated"
+    )
+    add.add_argument("--exclude", action="append", metavar="GLOB", default=[], help="leave these out; may be repeated")
+    add.add_argument("--force", action="store_true", help="read every file again; purge what is gone without a doubt")
+    add.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+    search = _command(commands, "search", _search, "find passages by words")
+    search.add_argument("query", nargs="+", metavar="QUERY")
+    search.add_argument("--kb", help="knowledge base, by id or name (default: all)")
+    search.add_argument(
+        "--top-k", type=_whole(1, 50), default=5, metavar="N", help="passages to show, 1 to 50 (default: 5)"
+    )
+    search.add_argument("--mode", choices=["auto", "hybrid", "bm25", "vector"], default="auto")
+    search.add_argument(
+        "--path-prefix", metavar="P", help="only files under this path, absolute or within a source folder"
+    )
+    search.add_argument("--file-type", metavar="T", help="only these types, for example pdf,docx")
+    search.add_argument("--explain", action="store_true", help="show why each hit stands where it does")
+    search.add_argument("--json", action="store_true", help="print what the tool search_documents returns")
+
+    status = _command(commands, "status", _status, "show what is indexed, what is not, and why")
+    status.add_argument("kb", nargs="?", metavar="KB", help="knowledge base, by id or name (default: all)")
+    status.add_argument("--changes", action="store_true", help="also compare with the folders")
+    status.add_argument("--json", action="store_true", help="print what the tool get_index_info returns, as a list")
+
+    remove = _command(commands, "remove", _remove, "forget a knowledge base and its index; never a document")
+    remove.add_argument("kb", metavar="KB", help="id or name")
+    remove.add_argument("--yes", action="store_true", help="don't ask")
+
+
+def _add_program_commands(commands: Any) -> None:
+    execute = _command(commands, "exec", _exec, "index one knowledge base by its folder", base=False)
+    execute.add_argument(
+        "--path", required=True, metavar="KB", help="the knowledge base's folder, which holds config.json"
+    )
+    execute.add_argument(
+        "--force", action="store_true", help="read every file again; purge what is gone without a doubt"
+    )
+    execute.add_argument("--dry-run", action="store_true", help="only say what would be read")
+    execute.add_argument("-v", "--verbose", action="store_true", help="name each file")
+    execute.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+    server = _command(commands, "serve", _serve, "serve MCP over every knowledge base")
+    server.add_argument("--transport", choices=["stdio"], default="stdio")
+    server.add_argument(
+        "--read-only", action="store_true", help="offer no tool that changes anything (so far, none does)"
+    )
+
+    _command(commands, "prune-orphans", _prune, "remove the folders of knowledge bases whose config.json was deleted")
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return number
+
+
+# --- indexing ---
+
+
+def _add(args: argparse.Namespace) -> int:
+    base = base_folder(args.base_path)
+    folders = [_folder(folder) for folder in args.folders]
+    config = _existing(base, folders, args)
+    if config is None:
+        globs = {"includeGlobs": args.include, "excludeGlobs": args.exclude}
+        settings = {key: value for key, value in globs.items() if value}
+        config = new_config(base, folders, name=args.name or "", kb_id=args.id or "", **settings)
+        _say(f"New knowledge base {config.name!r} (id {config.id}) in {config.folder}")
+    return _index(config, force=args.force, as_json=args.json)
+
+
+def _folder(given: str) -> str:
+    path = os.path.abspath(os.path.expanduser(given))
+    if os.path.isfile(path):
+        raise ConfigError(
+            f"{_shown(given)} is a file. Name the folder it lies in; --include '*.pdf' limits what is indexed."
+        )
+    if not os.path.isdir(path):
+        raise ConfigError(f"there is no folder {_shown(given)}. Check the spelling, or whether its drive is connected.")
+    return path
+
+
+def _existing(base: Path, folders: list[str], args: argparse.Namespace) -> Config | None:
+    """Find the knowledge base meant: by --id or --name, else one that has these folders. New folders are added to it."""
+    known = Tools(base).configs(None)[0]
+    found = [config for config in known if args.id and config.id == args.id]
+    found = found or [config for config in known if args.name and not args.id and config.name == scrub(args.name)]
+    if not (args.id or args.name):
+        found = [config for config in known if set(folders) <= set(config.sources)]
+    if not found:
+        return None
+    config = found[0]
+    new = [folder for folder in folders if folder not in config.sources]
+    changes: dict[str, Any] = {"sourcePaths": [*config.source_paths, *new]} if new else {}
+    for key, before, globs in (
+        ("includeGlobs", config.include_globs, args.include),
+        ("excludeGlobs", config.exclude_globs, args.exclude),
+    ):
+        if globs:
+            changes[key] = list(dict.fromkeys([*before, *globs]))
+    return save_config(config, **changes) if changes else config
+
+
+def _exec(args: argparse.Namespace) -> int:
+    config = load_config(Path(os.path.abspath(os.path.expanduser(args.path))))
+    if args.dry_run:
+        return _dry_run(config, args)
+    return _index(config, force=args.force, as_json=args.json, verbose=args.verbose)
+
+
+def _dry_run(config: Config, args: argparse.Namespace) -> int:
+    records = {}
+    if config.database.exists() and not args.force:
+        with contextlib.closing(Store.open_reader(config.database)) as store:
+            records = store.files()
+    difference = compare(config, records)
+    reading = [*difference.paths["added"], *difference.paths["modified"], *difference.paths["pending"]]
+    result = {"files": len(reading), "deleted": len(difference.paths["deleted"]), "notes": difference.notes}
+    if args.json:
+        return _print_json(result)
+    for path in sorted(reading) if args.verbose else ():
+        print(_shown(path))
+    for note in difference.notes:
+        _say(f"Note: {note}")
+    print(f"{len(reading):,} files would be read, {result['deleted']:,} would be looked at for purging.")
+    return DONE
+
+
+def _index(config: Config, *, force: bool, as_json: bool, verbose: bool = False) -> int:
+    """Run the indexer with progress and signals; print the outcome."""
+    for warning in config.warnings:
+        _say(f"Note: {warning}")
+    if config.embedding.model or config.contextualizer.model:
+        _say("Note: models are configured; this version of seoga indexes for keyword search only.")
+    with _progress(verbose) as report:
+        outcome = run(config, force=force, report=report, on_start=_stop_on_signals)
+    if as_json:
+        _print_json({"kb_id": config.id, **outcome.as_dict()})
+    else:
+        _print_outcome(config, outcome)
+    if outcome.status == "cancelled":
+        return CANCELLED
+    return FAILED if outcome.counts["failed"] else DONE
+
+
+def _stop_on_signals(stop: Stop) -> None:
+    """The first signal asks the run to stop, what is done kept; the second ends the process (the index stays sound)."""
+
+    def handle(number: int, frame: object) -> None:
+        if stop.requested():
+            os._exit(128 + number)
+        stop.request()
+        _say("Stopping; what was read is kept. Once more ends it at once.")
+
+    for name in ("SIGINT", "SIGTERM"):
+        signal.signal(getattr(signal, name), handle)
+
+
+def _print_outcome(config: Config, outcome: Outcome) -> None:
+    counts = outcome.counts
+    parts = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in counts if counts[name]]
+    _say(f"{outcome.status.capitalize()} in {outcome.seconds:.1f} s.")
+    print(f"{config.name}: {', '.join(parts) or 'nothing to index'}")
+    for path, reason in outcome.failures[:SHOWN_PROBLEMS]:
+        _say(f"  {_shown(path)}: {_shown(reason)}")
+    if len(outcome.failures) > SHOWN_PROBLEMS:
+        _say(f"  … and {len(outcome.failures) - SHOWN_PROBLEMS} more: `seoga status {config.id}`")
+    for warning in outcome.warnings:
+        _say(f"Note: {_shown(warning)}")
+
+
+@contextlib.contextmanager
+def _progress(verbose: bool) -> Iterator[Callable[[Progress], None]]:
+    """Give a function that shows progress: a bar on a terminal, else a line now and then."""
+    if sys.stderr.isatty() and not verbose:
+        with _bar() as show:
+            yield show
+        return
+    last = [time.monotonic()]
+
+    def report(progress: Progress) -> None:
+        if verbose or time.monotonic() - last[0] >= PLAIN_SECONDS:
+            last[0] = time.monotonic()
+            facts = progress.as_dict()
+            left = f", about {facts['remaining_seconds']:.0f} s left" if facts["remaining_seconds"] else ""
+            _say(
+                f"{progress.stage}: {progress.done:,} of {progress.total:,} files, {facts['files_per_second']}/s{left}"
+            )
+            if verbose and progress.file:
+                _say(f"  {_shown(progress.file)}")
+
+    yield report
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(), TextColumn("[dim]{task.fields[file]}"),
+    )  # fmt: skip
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("scanning", total=None, rate="", file="")
+
+        def report(progress: Progress) -> None:
+            name = escape(_shown(os.path.basename(progress.file)))[-40:]
+            rate = f"{progress.as_dict()['files_per_second']}/s"
+            total = progress.total or None
+            bar.update(task, description=progress.stage, total=total, completed=progress.done, rate=rate, file=name)
+
+        yield report
+
+
+# --- searching and showing ---
+
+
+def _search(args: argparse.Namespace) -> int:
+    tools = Tools(base_folder(args.base_path))
+    query = " ".join(args.query)
+    found = tools.search_documents(
+        query, args.kb, args.top_k, search_mode=args.mode, path_prefix=args.path_prefix, file_type=args.file_type,
+        explain=args.explain,
+    )  # fmt: skip
+    if args.json:
+        return _print_json(asdict(found))
+    _print_results(found, query)
+    return DONE
+
+
+def _print_results(found: SearchResults, query: str) -> None:
+    for number, hit in enumerate(found.results, 1):
+        place = f", {hit.location}" if hit.location else ""
+        print(f"{number}. {_paint(_shown(os.path.basename(hit.source_path)), '1')}{_shown(place)}  {hit.score:.2f}")
+        print(f"   {_paint(_shown(hit.source_path), '2')}")
+        print(f"   {_snippet(hit, query)}")
+        if hit.explanation:
+            terms = ", ".join(f"{_shown(term)} {part:.2f}" for term, part in hit.explanation.terms.items())
+            print(f"   found by {', '.join(hit.explanation.legs)}; terms: {terms}")
+        print()
+    if not found.results:
+        print("Nothing found.")
+    for note in found.notes:
+        _say(f"Note: {_shown(note)}")
+
+
+def _snippet(hit: SearchHit, query: str) -> str:
+    """Cut out the part of a hit where most of the query's words stand, and mark them."""
+    text = _shown(" ".join(hit.content.split()))
+    needles = sorted(
+        {part for word in re.findall(r"\w+", scrub(query)) for part in _needles(word)}, key=len, reverse=True
+    )
+    pattern = re.compile("|".join(map(re.escape, needles)) or "(?!)", re.IGNORECASE)
+    starts = [match.start() for match in pattern.finditer(text)]
+    best = max(
+        starts, key=lambda start: sum(start <= other < start + SNIPPET_CHARS - 60 for other in starts), default=0
+    )
+    low = max(0, best - 40)
+    cut = text[low : low + SNIPPET_CHARS]
+    marked = pattern.sub(lambda match: _paint(match.group(), "1;33"), cut)
+    return f"{'…' if low else ''}{marked}{'…' if low + SNIPPET_CHARS < len(text) else ''}"
+
+
+def _needles(word: str) -> list[str]:
+    """Return what to mark for a query word: the word, and of a Korean one its beginning without particles."""
+    return [word] if word.isascii() or len(word) < 3 else [word, word[:-1]]
+
+
+def _status(args: argparse.Namespace) -> int:
+    tools = Tools(base_folder(args.base_path))
+    configs, faults = tools.configs(args.kb)
+    infos = [tools.index_info(config) for config in configs]
+    for fault in faults:
+        _say(f"Error: {fault}")
+    if args.json:
+        _print_json([asdict(info) for info in infos])
+        return FAILED if faults else DONE
+    for info in infos:
+        _print_info(info)
+        if args.changes:
+            counts = tools.check_changes(info.kb_id).counts
+            print(f"  changes: {', '.join(f'{count:,} {name}' for name, count in counts.items() if count) or 'none'}")
+    if not infos and not faults:
+        print(f"No knowledge bases in {tools.base} yet. Make one: seoga add FOLDER")
+    return FAILED if faults else DONE
+
+
+def _print_info(info: IndexInfo) -> None:
+    state = f"{info.status}" + (f", {info.progress['stage']} {info.progress['done']:,} of {info.progress['total']:,}"
+                                if info.progress and "total" in info.progress else "")  # fmt: skip
+    print(f"{_paint(_shown(info.name), '1')} (id {info.kb_id}): {state}")
+    for folder in info.folders:
+        print(f"  {_shown(folder)}")
+    states = ", ".join(f"{count:,} {name}" for name, count in sorted(info.files_by_state.items()))
+    print(f"  {info.total_files:,} files ({states or 'none'}), {info.total_chunks:,} chunks, "
+          f"{info.database_bytes / 1024**2:.1f} MB")  # fmt: skip
+    for problem in info.problems[:SHOWN_PROBLEMS]:
+        print(f"  {problem.state}: {_shown(problem.path)}: {_shown(problem.reason)}")
+    if len(info.problems) > SHOWN_PROBLEMS:
+        print(f"  … and more: seoga status {info.kb_id} --json")
+    for reason, count in info.skipped.items():
+        print(f"  passed over: {count:,}, {_shown(reason)}")
+    for note in info.notes:
+        print(f"  note: {_shown(note)}")
+
+
+def _remove(args: argparse.Namespace) -> int:
+    config = find_kb(base_folder(args.base_path), args.kb)
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError(f"removing {config.id!r} asks first, and there is no terminal to ask on. Add --yes.")
+        print(f"Forget {_shown(config.name)!r} and its index? The documents stay. [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+            return CANCELLED
+    with writer_lock(config.folder):
+        (config.folder / "config.json").unlink()  # first: that alone makes it vanish from running servers
+    shutil.rmtree(config.folder)
+    print(f"Removed {_shown(config.name)}. No document was touched.")
+    return DONE
+
+
+# --- for programs ---
+
+
+def _serve(args: argparse.Namespace) -> int:
+    serve(base_folder(args.base_path))
+    return DONE
+
+
+def _prune(args: argparse.Namespace) -> int:
+    return _print_json(prune_orphans(base_folder(args.base_path)))
+
+
+# --- printing ---
+
+
+def _say(text: str) -> None:
+    """Tell the person something that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_json(value: Any) -> int:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+    return DONE
+
+
+def _shown(text: str) -> str:
+    """Make a document's text or name harmless to a terminal: control and direction characters become U+FFFD."""
+    return _CONTROL.sub("�", scrub(text))
+
+
+def _paint(text: str, code: str) -> str:
+    """Colour text on a terminal, unless NO_COLOR is set."""
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a pipe on Windows or under LANG=C could not print Korean
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        if sys.stdin is not None and not sys.stdin.isatty():
+            args = parser.parse_args(["serve"])
+        else:
+            parser.print_help()
+            return DONE
+    try:
+        return int(args.work(args))
+    except LockedError as error:
+        _say(f"seoga: {_shown(str(error))}")
+        return LOCKED
+    except SeogaError as error:
+        _say(f"seoga: {_shown(str(error))}")
+        return FAILED
+    except KeyboardInterrupt:
+        return CANCELLED
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
