@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+VERSION = "0.1.0"  # as in pyproject.toml; a test compares them
 CONFIG_NAME = "config.json"
 DATABASE_NAME = "rag.db"
 CANCEL_NAME = "cancel"

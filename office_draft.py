@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .parsers import Block, Document, NeedsAction, ParseError, _row
 
@@ -64,12 +64,11 @@ class _Package:
                 else:
                     self.parts[_part_name(info.filename)] = info
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> IO[bytes]:
         """Open a part that has to be there."""
-        info = self.parts.get(_part_name(name))
-        if info is None:
+        if _part_name(name) not in self.parts:
             raise ParseError(f"holds no {name}, which such a file needs. Open it, and save it anew.")
-        return self.archive.open(info)
+        return self.archive.open(self.parts[_part_name(name)])
 
     def xml(self, name: str) -> _Element | None:
         """Parse a part; None if there is no such part, which a dangling relationship leads to."""
@@ -109,9 +108,11 @@ class _Package:
     def main(self, default: str, document: Document) -> str:
         """Return the name of an OOXML file's main part; put its title, author and so on into `document`."""
         kinds = dict(self.relations("").values())
+        part = kinds.get("officeDocument", default)
+        self.open(part).close()
         core = self.xml(kinds.get("core-properties", "docProps/core.xml"))
         _describe(document, ((_name(item), item.text) for item in (core if core is not None else ())))
-        return kinds.get("officeDocument", default)
+        return part
 
 
 def _check_zip(archive: zipfile.ZipFile, packed: int) -> None:
@@ -198,7 +199,7 @@ def _grid_tables(rows: Iterable[tuple[int, dict[int, str]]], place: str, documen
     for _, row in body[:wide]:
         yield Block("text", row[left], place)
     header = body[wide][1] if body[wide:] else {}
-    body = body[wide + 1 :]
+    body = body[wide + 1 :] + list(itertools.islice(numbered, wide + 1))
     if header and not body:
         yield Block("text", " | ".join(header[column] for column in sorted(header)), place)
     while body:
@@ -344,9 +345,8 @@ class _Flow:
         self.aside.append(Block("text", f"{mark}: {self.flat(body)}", place))
         return mark
 
-    def once(self, element: _Element, place: str, author: str = "") -> None:
+    def once(self, text: str, place: str, author: str = "") -> None:
         """Keep a comment, header or footer for the end, unless it was met before or is only a page number."""
-        text = self.flat(element).strip()
         if (place, text) not in self.seen and not _PAGE_NUMBER.fullmatch(text):
             self.seen.add((place, text))
             self.aside.append(Block("text", f"{author}: {text}" if author else text, place))
@@ -466,10 +466,10 @@ class _Word(_Flow):
     def finish(self) -> None:
         """Keep comments, headers and footers for the end."""
         for comment in (child for root in self.linked("comments") for child in root):
-            self.once(comment, "comments", _attribute(comment, "author"))
+            self.once(self.flat(comment), "comments", _attribute(comment, "author"))
         for place in ("header", "footer"):
             for root in self.linked(place):
-                self.once(root, place)
+                self.once(self.flat(root), place)
 
 
 def _outline(properties: _Element | None) -> tuple[int | None, int | None]:
@@ -516,6 +516,7 @@ class _Hangul(_Flow):
     def __init__(self, header: _Element | None) -> None:
         super().__init__()
         items = header.iter("{*}paraPr", "{*}style") if header is not None else iter(())
+        self.memos: list[str] = []
         self.formats: dict[tuple[str, str], tuple[int, str]] = {}  # (element, id) -> what style() returns
         for item in items:
             heading = item.find("{*}heading")
@@ -537,6 +538,17 @@ class _Hangul(_Flow):
                 cells[_whole(_attribute(cell.find("{*}cellAddr"), "colAddr"), len(cells))] = cell
             yield cells
 
+    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
+        if _name(element) == "memogroup":  # the same again stands where it is anchored, with its author
+            self.memos += map(self.flat, element)
+        else:
+            yield from super().block(element, nested)
+
+    def end(self) -> Iterator[Block]:
+        for memo in self.memos:
+            self.once(memo, "comments")
+        yield from super().end()
+
     def table(self, element: _Element, nested: bool) -> Iterator[Block]:
         for caption in element.iterfind("{*}caption"):
             yield from self.blocks(caption, nested)
@@ -546,10 +558,10 @@ class _Hangul(_Flow):
         if name in {"footNote", "endNote"}:
             line.add(self.note(element, f"{name.lower()}s"))
         elif name in {"header", "footer"}:
-            self.once(element, name)
-        elif name in {"hiddenComment", "memo"} or (name == "fieldBegin" and element.get("type") == "MEMO"):
+            self.once(self.flat(element), name)
+        elif name == "hiddenComment" or (name == "fieldBegin" and element.get("type") == "MEMO"):
             author = next((item.text for item in element.iter("{*}stringParam") if item.get("name") == "Author"), "")
-            self.once(element, "comments", author or "")
+            self.once(self.flat(element), "comments", author or "")
         elif name == "autoNum":
             line.add(element.get("num") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else "")
         elif name == "deleteBegin":
@@ -653,16 +665,11 @@ class _Deck(_Flow):
             elif name == "graphicFrame":
                 yield from self.graphic(shape, links)
             elif kind in {"ftr", "hdr"}:
-                self.repeated(shape)
+                self.once(self.flat(shape), "footer")
             elif kind not in _NOT_SHOWN:
                 text = self.flat(shape)
                 title = kind in {"title", "ctrTitle"} and 0 < len(text) <= MAX_HEADING_CHARS
                 yield from self.words(text, int(title), "")
-
-    def repeated(self, shape: _Element) -> None:
-        place, self.place = self.place, ""
-        self.once(shape, "footer")
-        self.place = place
 
     def graphic(self, frame: _Element, links: dict[str, tuple[str, str]]) -> Iterator[Block]:
         """Yield a table, a chart or a diagram (SmartArt)."""
@@ -725,9 +732,13 @@ def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
         rows[-1][column] = "".join(item.text or "" for item in name.iter("{*}v")) if name is not None else ""
         for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column)):
             for point in series.iterfind(f"{{*}}{path}//{{*}}pt"):
-                rows.setdefault(_whole(point.get("idx")), {})[at] = point.findtext("{*}v") or ""
+                rows.setdefault(_whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
     for _, row in sorted(rows.items()):
         yield {column: text for column, text in row.items() if text.strip()}
+
+
+def _chart_value(text: str) -> str:
+    return f"{float(text):.15g}" if re.fullmatch(r"-?\d+\.\d{15,}", text) else text  # 4.4000000000000004
 
 
 def _pptx(data: bytes, document: Document) -> Iterator[Block]:
@@ -737,8 +748,7 @@ def _pptx(data: bytes, document: Document) -> Iterator[Block]:
     part = package.main("ppt/presentation.xml", document)
     links = package.relations(part)
     deck = _Deck(package)
-    with package.open(part):
-        slides = package.xml(part)
+    slides = package.xml(part)
     for number, entry in enumerate(slides.iterfind(".//{*}sldId") if slides is not None else (), 1):
         try:
             yield from list(deck.slide(links[_attribute(entry, "r:id")][1], number))
@@ -750,19 +760,9 @@ def _pptx(data: bytes, document: Document) -> Iterator[Block]:
 # --- .xlsx ---
 
 _FORMAT_MARKS = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|"([^"]*)"|\\(.)')
-_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]+))?([^#0?.,/@]*)")
+_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,15}))?([^#0?.,/@]*)")  # before, 0, decimals, after
 # A formula whose value was not stored; an empty text (t="str") is a value.
 _UNVALUED = re.compile(rb'<c\b(?![^>]*t="str")[^>]*>\s*<f\b[^<]*(?:</f>)?\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>')
-
-
-@dataclass(frozen=True, slots=True)
-class _NumberFormat:
-    prefix: str
-    suffix: str
-    thousands: bool
-    digits: int  # at least so many before the point
-    decimals: int
-    fewest: int  # decimals that are shown even if they are zeros
 
 
 def _xlsx(data: bytes, document: Document) -> Iterator[Block]:
@@ -827,24 +827,21 @@ def _shown_number(value: float, code: str) -> str:
     form = _number_format(code)
     if form is None or abs(value) >= 1e15:
         return str(value) if isinstance(value, int) else f"{value:.15g}"
-    exact = abs(Decimal(f"{value:.15g}")) * (100 if "%" in form.suffix else 1)
-    digits = f"{exact.quantize(Decimal(1).scaleb(-form.decimals), ROUND_HALF_UP):{',' * form.thousands}f}"
-    whole, _, decimals = digits.partition(".")
-    decimals = decimals[: form.fewest] + decimals[form.fewest :].rstrip("0")
-    number = whole.rjust(form.digits, "0") + ("." if decimals else "") + decimals
+    before, whole, places, after = (part or "" for part in form.groups())
+    exact = abs(Decimal(f"{value:.15g}")) * (100 if "%" in after else 1)
+    rounded = exact.quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
+    number, _, decimals = f"{rounded:{',' if ',' in whole else ''}f}".partition(".")
+    least = places.count("0")  # decimals that are shown even if they are zeros
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
+    number = number.rjust(whole.count("0"), "0") + ("." if decimals else "") + decimals
     sign = "-" if value < 0 and number.strip("0.,") else ""
-    return f"{sign}{form.prefix}{number}{form.suffix}".strip()
+    return f"{sign}{before}{number}{after}".strip()
 
 
 @lru_cache(maxsize=1000)
-def _number_format(code: str) -> _NumberFormat | None:
-    """Read a simple number format; None for what is shown as it is: General, dates, fractions, conditions."""
+def _number_format(code: str) -> re.Match[str] | None:
+    """Take a simple number format apart; None for what is shown as it is: General, dates, fractions, conditions."""
     if len(code) > 200 or re.search(r"\[[<>=]", code):
         return None
-    positive = _FORMAT_MARKS.sub(lambda mark: mark[1] or mark[2] or mark[3] or "", code.split(";")[0])
-    match = _FORMAT.fullmatch(positive)
-    if not match or (match[3] and len(match[3]) > 15):
-        return None
-    decimals = match[3] or ""
-    thousands = "," in match[2]
-    return _NumberFormat(match[1], match[4], thousands, match[2].count("0"), len(decimals), decimals.count("0"))
+    positive = code.split(";")[0]
+    return _FORMAT.fullmatch(_FORMAT_MARKS.sub(lambda mark: mark[1] or mark[2] or mark[3] or "", positive))

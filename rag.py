@@ -18,11 +18,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .config import Config, ConfigError, SeogaError, base_folder, find_kb, load_config, new_config, save_config, scrub
+from .config import VERSION, Config, ConfigError, SeogaError, base_folder, find_kb, load_config, new_config, save_config, scrub
 from .index import Outcome, Progress, Stop, compare, run
 from .queue import prune_orphans
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
@@ -45,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Index folders of documents and search them, in Korean and English, here and over MCP.",
         epilog="Begin with: seoga add FOLDER. Without a command and with piped input, seoga serves MCP.",
     )
-    parser.add_argument("--version", action="version", version=f"seoga {version('seoga')}")
+    parser.add_argument("--version", action="version", version=f"seoga {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_people_commands(commands)
     _add_program_commands(commands)
