@@ -5,9 +5,9 @@ The document's text is its blocks joined by one empty line. A chunk is a stretch
     chunk.text == chunk.head + text[chunk.start:chunk.end]          head: a table's header, repeated
     text == the chunks in order, minus overlaps, plus "\\n\\n" where one ends before the next begins
 
-Structure first: a chunk stays within one place (page, slide, sheet) and one section; a section too long for one chunk is
-cut between paragraphs, then sentences, then words; tables between rows; code and equations only beyond the hard maximum.
-All of it is linear in the length of the text. `words` turns text into the terms that the keyword index counts.
+Structure first: a chunk stays within one place (page, slide, sheet) and one section; a section too long for one chunk
+is cut between paragraphs, then sentences, then words; tables between rows; code and equations only beyond the hard
+maximum. All of it is linear in the length of the text. `words` turns text into the terms that the keyword index counts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from .parsers import Block
@@ -148,7 +149,7 @@ def _joins(first: _Section, then: _Section, layout: _Layout, small: int, target:
 
 @dataclass(slots=True)
 class _Open:
-    """The chunk being filled: `[start, end)`, of which `[fresh, end)` no earlier chunk has; blocks `first` to `last`."""
+    """The chunk being filled: `[start, end)`, of which `[fresh, end)` is new; blocks `first` to `last`."""
 
     start: int
     fresh: int
@@ -205,7 +206,7 @@ def _begin(layout: _Layout, number: int, start: int, end: int, before: _Open | N
 
 
 def _overlap_start(layout: _Layout, before: _Open, start: int, overlap: int) -> int:
-    """Return where to start so that the last sentences of the chunk before, at most `overlap` characters, come again."""
+    """Return where to start so that the last sentences of the chunk before come again, at most `overlap` characters."""
     last = layout.blocks[before.last]
     low = max(before.fresh, layout.starts[before.last], start - overlap)
     if overlap < 20 or last.kind != "text" or low >= before.end:
@@ -230,7 +231,7 @@ def _finish(chunk: _Open, section: _Section, layout: _Layout, sizes: Sizes) -> C
 def _joined_paths(paths: list[tuple[str, ...]]) -> str:
     """`[("A","B"), ("A","C")]` -> `"A > B; C"`."""
     shown = [" > ".join(paths[0])] if paths else []
-    for before, path in zip(paths, paths[1:], strict=False):
+    for before, path in pairwise(paths):
         shown.append(" > ".join(path[1:] if path[:1] == before[:1] and len(path) > 1 else path))
     joined = "; ".join(part for part in dict.fromkeys(shown) if part)
     return " ".join(joined.split())[:MAX_LOCATION_CHARS]
@@ -276,7 +277,7 @@ def _pieces(layout: _Layout, number: int, sizes: Sizes, room: int) -> Iterator[t
 
 
 def _cut_long(text: str, at: int, limit: int, maximum: int, spans: list[tuple[int, int]]) -> int:
-    """Return where to cut a piece that is too long: after the last white space before the limit, never in an equation."""
+    """Return where to cut a piece that is too long: after the last blank before the limit, never in an equation."""
     cut = max(text.rfind(" ", at + limit // 2, at + limit), text.rfind("\t", at + limit // 2, at + limit)) + 1
     cut = cut or at + limit
     position = bisect_left(spans, (cut, 0)) - 1
@@ -292,7 +293,7 @@ def _line_cuts(text: str) -> list[int]:
 
 # Whitespace after a sentence's end (and what closes after it), or a line's end.
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？…])[\"'”’»)\]」』】]*\s+|\n\s*")
-# What ends in a full stop without ending a sentence: numbers (dates, items), initials, Korean item letters, abbreviations.
+# What ends in a full stop without ending a sentence: numbers (dates, items), initials, item letters, abbreviations.
 _NO_END = re.compile(
     r"(?:^|[\s(\[])(?:\d{1,4}|[A-Za-z]|[가나다라마바사아자차카타파하]|dr|mr|mrs|ms|prof|st|vs|no|nos|fig|vol|pp|e\.g|i\.e|cf|"
     r"al|inc|ltd|co|corp|approx|dept|est|jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)\.$",
@@ -338,8 +339,9 @@ def _equations(text: str) -> list[tuple[int, int]]:
 
 # --- words: the terms that the keyword index counts ---
 
-_CJK = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
-_RUN = re.compile(f"([{_CJK}\U00020000-\U0003ffff]+)|[^\\W_{_CJK}\U00020000-\U0003ffff]+")
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+_CJK = _HANGUL + "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_RUN = re.compile(f"([{_CJK}]+)|[^\\W_{_CJK}]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MAX_TERM_CHARS = 64  # longer runs (base64, hashes) are indexed by their beginning
 _CACHE_ENTRIES = 200_000
@@ -353,7 +355,7 @@ def _stemmer() -> Any:
 
 
 class _Words(dict[str, str]):
-    """Cache: a word between white space -> its terms, joined by blanks. A language's words repeat; this is the speed."""
+    """Cache: a word between white space -> its terms, joined by blanks. Words repeat: this is where the speed is."""
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _CACHE_ENTRIES:
@@ -398,7 +400,7 @@ def _terms_of(word: str) -> Iterator[str]:
         elif len(run) == 1:
             yield run
         else:
-            yield from map("".join, zip(run, run[1:], strict=False))
+            yield from map("".join, pairwise(run))
 
 
 def _stem(run: str) -> str:

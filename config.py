@@ -6,7 +6,7 @@ A base folder holds one folder per knowledge base (kb)::
     {base}/{kb_id}/rag.db          the index (store.py)
     {base}/{kb_id}/cancel          exists: the running indexer is asked to stop
 
-`config.json` is camelCase. Every key is optional but `sourcePaths`; unknown keys survive a rewrite and are warned about.
+`config.json` is camelCase. Every key is optional but `sourcePaths`; unknown keys survive a rewrite, with a warning.
 This file does not look inside the sources and does not open the index.
 """
 

@@ -3,8 +3,8 @@
     scan --> what changed --> parse, chunk (child processes) --> commit in small groups --> purge what is gone
 
 A file is skipped by size and times, then by content. Documents are untrusted: children read them under limits of time
-and memory, and one that hangs, swells or crashes costs that file only. Killing the run at any moment leaves a consistent
-index; the next run goes on from there. This file does not search.
+and memory, and one that hangs, swells or crashes costs that file only. Killing the run at any moment leaves a
+consistent index; the next run goes on from there. This file does not search.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from hashlib import sha256
@@ -184,14 +185,14 @@ def _match_parts(wanted: Sequence[str], parts: Sequence[str]) -> bool:
 
 def recipe(config: Config) -> str:
     """Name everything but the bytes and suffix that decides a document's chunks."""
-    sizes = config.chunk
-    return f"{PARSER_VERSION}.{CHUNKER_VERSION}.{sizes.target_chars}.{sizes.overlap_chars}.{config.embedding.max_chunk_chars}"
+    sizes = (config.chunk.target_chars, config.chunk.overlap_chars, config.embedding.max_chunk_chars)
+    return ".".join(map(str, (PARSER_VERSION, CHUNKER_VERSION, *sizes)))
 
 
 def read_document(request: dict[str, Any]) -> dict[str, Any]:
     """Read, parse and chunk one file. `request`: path, known (content keys), recipe, target, overlap, maximum, seconds.
 
-    Returns `status` (ok | same | changed | gone | failed | needs_action) with `key`, and for ok the chunks and their terms.
+    Returns `status` (ok | same | changed | gone | failed | needs_action) with `key`, and for ok chunks and their terms.
     """
     path = request["path"]
     try:
@@ -299,7 +300,8 @@ class Child:
             self.verdict = ""
             try:
                 process = self._process or self._start()
-                assert process.stdin and process.stdout
+                assert process.stdin is not None
+                assert process.stdout is not None
                 process.stdin.write(json.dumps(list(waiting)).encode() + b"\n")
                 process.stdin.flush()
                 while waiting and self._process:
@@ -425,10 +427,9 @@ class Readers:
 
     def _hand_over(self, answer: tuple[str, dict[str, Any]] | None) -> None:
         while not self._over.is_set():
-            try:
-                return self._answers.put(answer, timeout=0.2)
-            except Full:
-                continue
+            with suppress(Full):
+                self._answers.put(answer, timeout=0.2)
+                return
 
     def _watch(self) -> None:
         """Kill children that take too long or too much, and all of them when the run is to stop."""
@@ -746,7 +747,7 @@ class _Run:
                 self.outcome.warnings.append(f"{number} files stay indexed though they weren't found: {reason}")
 
     def _doubt(self, path: str) -> str:
-        """Say why a missing file may not be deleted after all: its source was not wholly listed, or its drive is away."""
+        """Say why a missing file may be there after all: its folder could not be listed, or its drive is away."""
         if path in self.scan.skipped:
             return ""
         record = self.before[path]

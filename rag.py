@@ -1,8 +1,8 @@
 """The command line: `seoga add`, `search`, `status`, `remove`, `exec`, `serve`, `prune-orphans`.
 
 Results go to standard output, everything else to standard error; `--json` prints the record that the matching MCP tool
-returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled (or wrong arguments), 3 another indexer is at it.
-What a command does lies in the files below; this one parses, prints and translates errors.
+returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled (or wrong arguments), 3 another indexer is at
+it. What a command does lies in the files below; this one parses, prints and translates errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .config import VERSION, Config, ConfigError, SeogaError, base_folder, find_kb, load_config, new_config, save_config, scrub
+from .config import (
+    VERSION,
+    Config,
+    ConfigError,
+    SeogaError,
+    base_folder,
+    find_kb,
+    load_config,
+    new_config,
+    save_config,
+    scrub,
+)
 from .index import Outcome, Progress, Stop, compare, run
 from .queue import prune_orphans
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
@@ -155,7 +166,7 @@ def _folder(given: str) -> str:
 
 
 def _existing(base: Path, folders: list[str], args: argparse.Namespace) -> Config | None:
-    """Find the knowledge base meant: by --id or --name, else one that has these folders. New folders are added to it."""
+    """Find the knowledge base meant, by --id or --name, else by its folders; folders that it lacks are added to it."""
     known = Tools(base).configs(None)[0]
     found = [config for config in known if args.id and config.id == args.id]
     found = found or [config for config in known if args.name and not args.id and config.name == scrub(args.name)]

@@ -4,9 +4,9 @@
     a path     its content   pieces     what finds them
 
 A document belongs to a content (bytes, suffix, recipe), not to a path: a renamed, moved, copied or touched file points
-at the document that is there. One process writes (`writer_lock`, `Store.write`); readers neither write nor block, and see
-each commit at once. Nothing above this file writes SQL, so that another engine can take its place: it would have to keep
-records, count terms and compare vectors. This file decides nothing about ranking and does not read documents.
+at the document that is there. One process writes (`writer_lock`, `Store.write`); readers neither write nor block, and
+see each commit at once. Nothing above this file writes SQL, so that another engine can take its place: it would have to
+keep records, count terms and compare vectors. This file decides nothing about ranking and does not read documents.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
             first integer not null, last integer not null, location text not null, headings text not null,
             stage text not null, text text not null, unique (document, position))""",
         # Contentless: what was indexed can be made again from the chunk, so it is not stored twice. The index counts
-        # terms made by chunks.word_string; trigrams find substrings (detail=none: 7 MB instead of 37 for 20 MB of text).
+        # terms made by chunks.word_string; trigrams find substrings (detail=none: a fifth of the size).
         "create virtual table words using fts5 (body, content='', tokenize='ascii')",
         "create virtual table trigrams using fts5 (body, content='', detail='none', tokenize='trigram')",
         "create virtual table names using fts5 (body, content='', tokenize='ascii')",
@@ -156,14 +156,15 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
         "insert into totals values (0, 0)",
         "create table skipped (path blob primary key, shown text not null, reason text not null) without rowid",
         """create table runs (
-            id integer primary key, started real not null, seconds real, outcome text not null, counters text not null)""",
+            id integer primary key, started real not null, seconds real, outcome text not null,
+            counters text not null)""",
         """create table generations (
             id integer primary key, fingerprint text not null unique, provider text not null, model text not null,
             dimension integer not null, state text not null, created real not null)""",
         """create table vectors (
             generation integer not null references generations (id), chunk integer not null references chunks (id),
             vector blob not null, primary key (generation, chunk)) without rowid""",
-        # Results worth keeping apart from any document: pages read by OCR, contexts, vectors; by hash of all that made them.
+        # Results worth keeping beside documents (OCR pages, contexts, vectors), by a hash of all that made them.
         """create table reuse (
             kind text not null, key text not null, value blob not null, used real not null,
             primary key (kind, key)) without rowid""",
@@ -214,7 +215,7 @@ def write_indexer(folder: Path, progress: dict[str, Any]) -> None:
 
 
 def read_indexer(folder: Path) -> dict[str, Any] | None:
-    """Return what the living indexer of this folder says, or None. A pid taken over by another program doesn't count."""
+    """Return what the living indexer of this folder says, or None. A pid that another program got doesn't count."""
     try:
         info = json.loads((folder / INDEXER_NAME).read_text(encoding="utf-8"))
         same_host = info["host"] == socket.gethostname()
@@ -348,8 +349,8 @@ class Store:
             stat.size, stat.modified, stat.changed, record.state, reason,
             record.document, record.key, record.device, time.time(),
         )  # fmt: skip
-        # Plain statements on one row throughout `write`: upserts, `returning`, triggers and updates of many rows would open a savepoint, at which FTS5
-        # writes out what it has gathered; indexing then takes twice as long.
+        # In a transaction, plain statements on one row only: upserts, `returning`, triggers and updates of many rows
+        # open a savepoint, at which FTS5 writes out what it has gathered; indexing then takes twice as long.
         with _translated(self.path):
             if before:
                 self._db.execute(
@@ -454,7 +455,7 @@ class Store:
         return list(json.loads(self._rows("select partial from documents where id = ?", (document,))[0][0]))
 
     def put_document(self, record: DocumentRecord, chunks: Sequence[Chunk], terms: Sequence[str], stage: str) -> int:
-        """Add a content, or replace it, with its chunks and their terms (`chunk_words`); return the document's number."""
+        """Add a content, or replace it, with its chunks and their `chunk_words`; return the document's number."""
         count = record.term_count
         values = (record.size, record.title, _json(record.metadata), _json(record.partial), len(chunks), count)
         document = self.document_of_key(record.key)
@@ -525,7 +526,8 @@ class Store:
     def keywords_are_in_step(self) -> bool:
         """Tell whether each chunk has its row in both keyword indexes (by count: cheap enough for every run)."""
         sql = """
-            select (select count(*) from chunks), (select count(*) from words_docsize), (select count(*) from trigrams_docsize)
+            select (select count(*) from chunks), (select count(*) from words_docsize),
+                (select count(*) from trigrams_docsize)
             """
         chunks, words, trigrams = self._rows(sql)[0]
         return bool(chunks == words == trigrams)

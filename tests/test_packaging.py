@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from seoga.config import VERSION
 from seoga.rag import build_parser
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +81,7 @@ def test_the_source_archive_holds_what_tests_and_samples_need_and_no_caches(dist
 def test_the_version_is_the_same_everywhere(wheel: zipfile.ZipFile) -> None:
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest
-    assert metadata(wheel)["Version"] == PROJECT["version"] == newest[1]
+    assert metadata(wheel)["Version"] == PROJECT["version"] == newest[1] == VERSION
 
 
 def test_every_dependency_has_a_lower_and_an_upper_bound(wheel: zipfile.ZipFile) -> None:
