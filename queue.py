@@ -36,8 +36,6 @@ else:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from filelock import FileLock, Timeout
-
     from .config import CONFIG_NAME, DATABASE_NAME, scrub
     from .store import LOCK_NAME
 
@@ -68,11 +66,13 @@ def prune_orphans(base: Path) -> dict[str, int]:
 
 def _prune(folder: str) -> list[str]:
     """Remove one folder if it is an orphan; return what to count."""
+    import filelock  # here: a server that starts doesn't wait for it
+
     outcomes: list[str] = []
     try:
         if not _is_orphan(folder) or _changed_lately(folder):
             return outcomes
-        lock = FileLock(os.path.join(folder, LOCK_NAME))
+        lock = filelock.FileLock(os.path.join(folder, LOCK_NAME))
         with lock.acquire(blocking=False):
             if not _is_orphan(folder):  # it got its config.json back while we looked
                 return outcomes
@@ -83,7 +83,7 @@ def _prune(folder: str) -> list[str]:
         os.rmdir(folder)  # refuses if anything was put there meanwhile
         outcomes.append("cleaned")
         log.info("removed %s, which has no %s", scrub(folder), CONFIG_NAME)
-    except Timeout:
+    except filelock.Timeout:
         log.info("kept %s: its indexer is running", scrub(folder))
     except OSError as error:
         outcomes.append("failed")
