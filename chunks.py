@@ -17,7 +17,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +67,7 @@ class _Layout:
     text: str
     starts: list[int]
     ends: list[int]
+    numbered: bool  # some block numbers its rows
 
 
 def document_text(blocks: Sequence[Block]) -> str:
@@ -89,12 +90,13 @@ def make_chunks(blocks: Sequence[Block], sizes: Sizes) -> list[Chunk]:
 
 
 def _lay_out(blocks: Sequence[Block]) -> _Layout:
+    shown = [_shown(block) for block in blocks]
     starts, ends, at = [], [], 0
-    for block in blocks:
+    for text in shown:
         starts.append(at)
-        ends.append(at + len(_shown(block)))
+        ends.append(at + len(text))
         at = ends[-1] + len(SEPARATOR)
-    return _Layout(blocks, document_text(blocks), starts, ends)
+    return _Layout(blocks, SEPARATOR.join(shown), starts, ends, any(block.rows for block in blocks))
 
 
 # --- sections ---
@@ -161,6 +163,9 @@ class _Open:
 
 def _pack(section: _Section, layout: _Layout, sizes: Sizes) -> list[Chunk]:
     """Fill chunks with the section's pieces up to the target; a short last one joins the one before."""
+    first, last = layout.starts[section.first], layout.ends[section.last - 1]
+    if last - first <= sizes.target:  # most sections of most documents
+        return [_finish(_Open(first, first, last, section.first, section.last - 1), section, layout)]
     done: list[_Open] = []
     current: _Open | None = None
     for number in range(section.first, section.last):
@@ -181,7 +186,7 @@ def _pack(section: _Section, layout: _Layout, sizes: Sizes) -> list[Chunk]:
     if len(done) > 1 and _is_short_tail(done[-2], done[-1], sizes):
         tail = done.pop()
         done[-1].end, done[-1].last = tail.end, tail.last
-    return [_finish(chunk, section, layout, sizes) for chunk in done]
+    return [_finish(chunk, section, layout) for chunk in done]
 
 
 def _length(layout: _Layout, number: int) -> int:
@@ -216,12 +221,10 @@ def _overlap_start(layout: _Layout, before: _Open, start: int, overlap: int) -> 
     return next((cut for cut in cuts if cut < before.end), start)
 
 
-def _finish(chunk: _Open, section: _Section, layout: _Layout, sizes: Sizes) -> Chunk:
-    paths = section.paths
-    headings = _joined_paths(paths)
+def _finish(chunk: _Open, section: _Section, layout: _Layout) -> Chunk:
+    headings = _joined_paths(section.paths)
     place = section.place
-    rows = _rows(chunk, layout)
-    if rows:
+    if layout.numbered and (rows := _rows(chunk, layout)):
         place = f"{place}, rows {rows}" if place else f"rows {rows}"
     location = ", ".join(part for part in (place, headings) if part)
     body = layout.text[chunk.start : chunk.end]
@@ -403,6 +406,7 @@ def _terms_of(word: str) -> Iterator[str]:
             yield from map("".join, pairwise(run))
 
 
+@lru_cache(maxsize=_CACHE_ENTRIES)
 def _stem(run: str) -> str:
     if not run.isascii():
         run = "".join(c for c in unicodedata.normalize("NFKD", run) if not unicodedata.combining(c)) or run

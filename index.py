@@ -50,10 +50,11 @@ from .store import (
 WORKERS = max(1, min(2, os.cpu_count() or 1))
 MEMORY_BYTES = 512 * 1024 * 1024  # 512 MB of data in a child that reads documents
 SOFT_SECONDS = 20.0  # then a document is partial; a large one gets 5 s more for each MB
+LONE_SECONDS = 2.0  # of a run before a second child is worth its start
 HARD_SECONDS = 8.0  # beyond the soft limit the child is killed
 MAX_SECONDS = 600.0
 BATCH_FILES, BATCH_BYTES = 16, 256 * 1024  # sent to a child at once, at most
-GROUP_CHARS = 4_000_000  # text gathered before a commit
+GROUP_CHARS = 10_000_000  # text gathered before a commit
 GROUP_SECONDS = 2.0  # and the longest that a finished file waits for one
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
@@ -383,6 +384,7 @@ class Readers:
         self._stop = stop
         self._children = [Child() for _ in range(WORKERS)]
         self._answers: Queue[tuple[str, dict[str, Any]] | None] = Queue(maxsize=64)
+        self._asked_all = threading.Event()
         self._over = threading.Event()
 
     def read_all(self, requests: Iterator[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]] | None]:
@@ -407,16 +409,20 @@ class Readers:
                     yield answer
         finally:
             self._over.set()
+            self._asked_all.set()
             for child in self._children:
                 child.kill("the run ended")
             for thread in threads:
                 thread.join()
 
     def _work(self, child: Child, requests: Iterator[dict[str, Any]], turn: threading.Lock) -> None:
+        if child is not self._children[0]:
+            self._asked_all.wait(LONE_SECONDS)
         while not self._over.is_set() and not self._stop.requested():
             with turn:  # a generator can't be advanced by two threads at once
                 batch = list(_batch(requests))
             if not batch:
+                self._asked_all.set()
                 break
             for path, answer in child.read(batch):
                 if self._stop.requested() or self._over.is_set():
