@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from .config import SeogaError, scrub
@@ -28,6 +28,9 @@ PARSER_VERSION = 1  # raise it when a parser gives other text for the same bytes
 MAX_TEXT_CHARS = 20_000_000  # extracted text of one document, then "partial"
 MAX_VALUE_CHARS = 500  # of a title or one metadata value
 TABLE_ROWS = 1000  # in one block
+MAX_HTML_COLUMNS = 256  # of a table with cells that span rows
+MAX_LIST_DEPTH = 8  # shown by indenting
+MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
 MAX_RECORD_LINES = 100  # of one CSV record; a longer one is a quotation mark that nobody closed
 
 
@@ -90,7 +93,7 @@ def parse(data: bytes, name: str, *, seconds: float = 25.0) -> Document:
     except MemoryError:
         raise ParseError("needs more memory than one document may take; split it into smaller files.") from None
     except Exception as error:  # noqa: BLE001 - libraries raise anything at all on damaged files
-        fault = f"{type(error).__name__}: {scrub(' '.join(str(error).split()))[:200]}"
+        fault = f"{type(error).__name__}: {scrub(' '.join(str(error).split()))[:200].rstrip('.')}"
         raise ParseError(f"damaged or not really a {suffix} file: {fault}. Open it, and save it anew.") from None
     first = next((block.text for block in document.blocks if block.kind == "heading"), "")
     document.title = scrub(" ".join((document.title or first).split()))[:MAX_VALUE_CHARS]
@@ -149,24 +152,29 @@ def _tables(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Block]:
 
     One block holds at most 1,000 rows (or about a million characters), so memory and time stay linear.
     """
-    head, lines, numbers, size, given = "", list[str](), list[int](), 0, False
+    head, lines, numbers, size, given = list[str](), list[str](), list[int](), 0, False
     for number, cells in rows:
         while cells and not cells[-1].strip():
             cells.pop()
-        if not cells:
+        if not cells or not head:
+            head = head or cells
             continue
-        if not head:
-            head = f"{_row(cells)}\n{_row(['---'] * len(cells))}"
-            continue
+        if not given and not lines:
+            head += [""] * (len(cells) - len(head))
         lines.append(_row(cells))
         numbers += [number] if number else []
         size += len(lines[-1])
         if len(lines) >= TABLE_ROWS or size > 1_000_000:
-            yield Block("table", "\n".join([head, *lines]), header=2, rows=tuple(numbers))
+            yield _table(head, lines, numbers)
+            head = head if size > sum(map(len, head)) else ["…"]  # repeating a huge one would be quadratic
             lines, numbers, size, given = [], [], 0, True
-            head = head if len(head) < 10_000 else "| … |\n| --- |"  # repeating a huge one would be quadratic
     if lines or (head and not given):
-        yield Block("table", "\n".join([head, *lines]), header=2, rows=tuple(numbers))
+        yield _table(head, lines, numbers)
+
+
+def _table(head: list[str], lines: list[str], numbers: list[int]) -> Block:
+    text = "\n".join([_row(head), _row(["---"] * len(head)), *lines])
+    return Block("table", text, header=2, rows=tuple(numbers))
 
 
 # --- bytes to text ---
@@ -222,7 +230,7 @@ def _replacing(data: bytes, encoding: str, document: Document) -> str:
 def _bare_utf16(data: bytes) -> str:
     """Decode UTF-16 without a mark, known by NULs at only even or only odd places; give "" for anything else."""
     big, little = data[0::2].count(0), data[1::2].count(0)
-    if min(big, little) * 20 > max(big, little) or max(big, little) * 100 < len(data):
+    if min(big, little) * 4 > max(big, little) or max(big, little) * 100 < len(data):  # U+AC00, 가, has one elsewhere
         return ""
     try:
         text = data.decode("utf-16-be" if big > little else "utf-16-le")
@@ -530,12 +538,403 @@ def _piped(row: str) -> str:
     return row if row.endswith("|") and not row.endswith("\\|") else f"{row} |"
 
 
+# --- html ---
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_LISTS = frozenset({"ul", "ol", "dl", "menu"})
+_MAIN = ("main", "article")
+_FRAME = frozenset({"nav", "footer", "aside", "header"})  # of the page, not the document, where that is marked
+_DROPPED = frozenset({"head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"})
+_LINE_TAGS = """address article aside blockquote body caption center dd details dialog div dt fieldset figcaption figure
+    footer form header hr legend li main nav option p pre section summary table tbody td tfoot th thead tr"""
+_LINES = _LISTS.union(_HEADINGS, _LINE_TAGS.split())  # begin and end a line; everything else runs on within it
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_SPACES = re.compile(r"[ \t\n\f\xa0\x01]+")
+_MARK = "\x01"  # ends "- " and "1. ", so that a paragraph within a list item begins no new line
+
+
+def _html(data: bytes, document: Document) -> Iterator[Block]:
+    declared = _DECLARED.search(data[:2048])
+    text = _text(data, document, declared[1].decode("ascii", "replace").lower() if declared else "")
+    from lxml import etree
+
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
+    root = etree.fromstring(text.encode(), parser)
+    if any("depth" in entry.message for entry in parser.error_log):
+        document.partial.append("tags are nested too deeply; read as plain text without its structure")
+        yield from _paragraphs(re.sub(r"<[^<>]*>", "", text))
+    elif root is not None:
+        document.title = root.findtext(".//head/title") or ""
+        for meta in root.iter("meta"):
+            name, value = (meta.get("name") or "").casefold(), meta.get("content")
+            if name in ("author", "description", "keywords") and value:
+                document.metadata[name] = value
+        yield from _html_blocks(root, _kept_frames(root))
+
+
+def _kept_frames(root: Any) -> set[Any] | None:
+    """Give the headers and the like that hold the document or its title; None if no element says which that is."""
+    outermost = [main for main in root.iter(*_MAIN) if next(main.iterancestors(*_MAIN), None) is None]
+    marked = [main for main in outermost if any(text.strip() for text in main.itertext())]
+    if not marked:
+        return None
+    titles = list(root.iter("h1"))
+    if any(next(title.iterancestors(*_MAIN), None) is not None for title in titles):
+        titles = []
+    kept = set[Any]()
+    for element in marked + titles:
+        for ancestor in element.iterancestors():
+            if ancestor in kept:
+                break
+            kept.add(ancestor)
+    return kept
+
+
+def _html_blocks(root: Any, kept: set[Any] | None) -> Iterator[Block]:
+    """Walk the tree in document order, gathering lines until something ends the block. Iterative: depth is hostile."""
+    from lxml.etree import iterwalk
+
+    line, lists, inside = list[str](), list[int](), 0  # `lists` counts the items of each open list
+    walk = iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        tag, starts = element.tag, event == "start"
+        inside += (1 if starts else -1) if tag in _MAIN else 0
+        if not starts and tag in _LISTS and not _is_hidden(element):
+            lists.pop()
+        if tag in _LINES and lists:
+            _end_line(line)
+        elif tag in _LINES:
+            yield from _gathered(line)
+        if not starts:
+            _add(line, element.tail if element is not root else "")
+            continue
+        is_frame = kept is not None and not inside and tag in _FRAME and element not in kept
+        own = iter(()) if is_frame or _is_hidden(element) else _own_blocks(element)
+        if own is not None:
+            yield from _gathered(line) if tag in _LINES else ()
+            yield from own
+            walk.skip_subtree()
+            continue
+        if tag in _LISTS:
+            lists.append(0)
+        _add(line, _leading(element, lists), as_it_is=True)
+        _add(line, element.text)
+    yield from _gathered(line)
+
+
+def _leading(element: Any, lists: list[int]) -> str:
+    """Give what stands before an element's own text: a list mark, a line end, a picture's description."""
+    if element.tag == "br":
+        return "\n"
+    if element.tag == "dd":
+        return f": {_MARK}"
+    if element.tag == "img":
+        alt = " ".join((element.get("alt") or "").split())
+        return f"[{alt}]" if alt else ""
+    if element.tag != "li":
+        return ""
+    lists[-1:] = [number + 1 for number in lists[-1:]]
+    parent = element.getparent()
+    numbered = lists and parent is not None and parent.tag == "ol"
+    return "\t" * (min(len(lists), MAX_LIST_DEPTH) - 1) + (f"{lists[-1]}. {_MARK}" if numbered else f"- {_MARK}")
+
+
+def _is_hidden(element: Any) -> bool:
+    return (
+        element.tag in _DROPPED
+        or element.get("hidden") is not None
+        or _HIDDEN_STYLE.search(element.get("style") or "") is not None
+    )
+
+
+def _add(line: list[str], text: str | None, *, as_it_is: bool = False) -> None:
+    """Add running text: any white space is one space, and none stands at the beginning of a line."""
+    text = (text or "") if as_it_is else _SPACES.sub(" ", text or "")
+    if text and (text != " " or (line and line[-1][-1] not in f" \n\t{_MARK}")):
+        line.append(text)
+
+
+def _end_line(line: list[str]) -> None:
+    if line and line[-1][-1] not in f"\n{_MARK}":
+        line.append("\n")
+
+
+def _gathered(line: list[str]) -> Iterator[Block]:
+    if line:
+        text = re.sub(" ?\n ?", "\n", re.sub(" +", " ", "".join(line).replace(_MARK, ""))).replace("\t", "  ")
+        line.clear()
+        yield from _paragraphs(text.strip(" "))
+
+
+def _own_blocks(element: Any) -> Iterator[Block] | None:
+    """Give the blocks of a heading, a listing or a table; None for what is just walked through."""
+    if element.tag in _HEADINGS:
+        return iter([Block("heading", " ".join(_inner_text(element).split()), level=int(element.tag[1]))])
+    if element.tag == "pre":
+        return iter([Block("code", _inner_text(element).strip("\n").rstrip())])
+    if element.tag == "table" and not _is_layout(element):
+        return _html_table(element)
+    return None
+
+
+def _inner_text(element: Any) -> str:
+    """Join all text within, white space as it is; `<br>` and the edges of lines (cells, paragraphs) are line ends."""
+    from lxml.etree import iterwalk
+
+    pieces = [""]
+    walk = iterwalk(element, events=("start", "end"))
+    for event, inner in walk:
+        starts = event == "start"
+        edge = inner is not element and inner.tag in _LINES and not pieces[-1].endswith("\n")
+        if edge or (inner.tag == "br" and starts):
+            pieces.append("\n")
+        if starts and _is_hidden(inner):
+            walk.skip_subtree()
+        elif starts:
+            pieces.append(inner.text or (inner.get("alt") if inner.tag == "img" else "") or "")
+        elif inner is not element:
+            pieces.append(inner.tail or "")
+    return "".join(pieces)
+
+
+# --- html tables ---
+
+
+def _own_rows(table: Any) -> list[Any]:
+    groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
+    return [row for group in groups for row in group.iterchildren("tr")]
+
+
+def _is_layout(table: Any) -> bool:
+    """Tell whether a table only places things on the page: then its cells are read one after the other."""
+    inside = list(islice(table.iter(), 1, 2000))  # bounded, as tables nest
+    tags = [element.tag for element in inside]
+    if table.get("role") in ("presentation", "none") or tags.count("td") + tags.count("th") < 2:
+        return True
+    if not _own_rows(table) or not set(_HEADINGS).isdisjoint(tags):
+        return True
+    size = sum(len(element.text or "") + len(element.tail or "") for element in inside)
+    return "table" in tags and "th" not in tags and size > 2000
+
+
+def _html_table(table: Any) -> Iterator[Block]:
+    for caption in table.iterchildren("caption"):
+        yield Block("text", " ".join(_inner_text(caption).split()))
+    yield from _tables((0, cells) for cells in _filled(row for row in _own_rows(table) if not _is_hidden(row)))
+
+
+def _filled(rows: Iterable[Any]) -> Iterator[list[str]]:
+    """Lay cells on the grid: one that spans rows is repeated in each, one that spans columns has blanks beside it."""
+    hanging: dict[int, tuple[int, str]] = {}  # column -> rows still to fill, text
+    for row in rows:
+        cells = list[str]()
+        for cell in row.iterchildren("td", "th"):
+            _hang(cells, hanging)
+            text = " ".join(_inner_text(cell).split())
+            down = _span(cell, "rowspan", 1000)
+            for shown in [text, *[""] * (_span(cell, "colspan", 100) - 1)]:
+                if down > 1 and len(cells) < MAX_HTML_COLUMNS:
+                    hanging[len(cells)] = (down - 1, shown if len(shown) <= 100 else "")
+                cells.append(shown)
+        _hang(cells, hanging)
+        yield cells
+
+
+def _hang(cells: list[str], hanging: dict[int, tuple[int, str]]) -> None:
+    while len(cells) in hanging:
+        left, text = hanging.pop(len(cells))
+        if left > 1:
+            hanging[len(cells)] = (left - 1, text)
+        cells.append(text)
+
+
+def _span(cell: Any, name: str, most: int) -> int:
+    found = re.match(r"\s*(\d{1,6})", cell.get(name) or "")
+    return min(max(int(found[1]), 1), most) if found else 1
+
+
+# --- pdf ---
+
+_UNREADABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff]")
+_HYPHEN = re.compile("[\x02\ufffe](?=(\\w?))")  # what pdfium makes of a hyphen that ends a line; it joins the two lines
+_SYMBOL = re.compile(r"^[\uf000-\uf0ff]\s*")  # a bullet in a symbol font
+# No 다: a line that begins with `다. ` is the end of a Korean sentence.
+_ITEM = re.compile(r"(?:[-*•‣◦▪■□○●※]|\(?(?:\d{1,3}|[A-Za-z가나라마바사아자차카타파하])[.)])\s")
+_ENDS = tuple('.?!:;。…”"」』)')
+_NO_VALUE = {"", "unspecified", "(unspecified)", "anonymous", "(anonymous)", "untitled"}  # what programs fill in
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a page; places in points from the lower left corner. Two lines that a hyphen joins are one."""
+
+    text: str
+    left: float
+    right: float  # of the last character
+    bottom: float  # of the first character
+    end: float  # bottom of the last character
+    height: float
+
+
+def _pdf(data: bytes, document: Document) -> Iterator[Block]:
+    """Read page by page with pdfium, which isn't thread-safe: one process reads one document at a time."""
+    import pypdfium2
+
+    try:
+        pdf = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if "assword" in str(error) or "ecurity" in str(error):
+            raise NeedsAction("this PDF is protected by a password; save a copy without one.") from None
+        raise
+    scans, damaged, read = list[int](), list[int](), 0
+    try:
+        _pdf_metadata(pdf, document)
+        for number in range(1, len(pdf) + 1):
+            blocks, is_scan = list[Block](), False
+            try:
+                blocks, is_scan = _pdf_page(pdf[number - 1], f"p. {number}")
+            except pypdfium2.PdfiumError:
+                damaged.append(number)
+            scans += [number] if is_scan else []
+            read += bool(blocks) and not is_scan
+            yield from blocks or [Block("text", "", f"p. {number}")]  # a blank one lets the clock be looked at
+        if damaged and not read and not scans:
+            raise ParseError("damaged: none of its pages can be read. Open it in a PDF viewer, and save it anew.")
+        if scans and not read:
+            raise NeedsAction(
+                f"all {len(pdf):,} pages are scanned images; this version of seoga has no OCR yet. "
+                "Run the file through an OCR program, and save it as a PDF with text."
+            )
+    finally:  # also when a limit ends the reading early
+        pdf.close()
+        document.partial += [f"p. {_ranges(scans)} are scanned images without text"] if scans else []
+        document.partial += [f"p. {_ranges(damaged)} are damaged and left out"] if damaged else []
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`[3, 7, 8, 9]` -> `3, 7-9`; at most 20 of them."""
+    spans: list[tuple[int, int]] = []
+    for number in numbers:
+        first = spans.pop()[0] if spans and spans[-1][1] == number - 1 else number
+        spans.append((first, number))
+    shown = [f"{first}-{last}" if last > first else str(first) for first, last in spans[:20]]
+    return ", ".join(shown) + (", …" if len(spans) > 20 else "")
+
+
+def _pdf_metadata(pdf: Any, document: Document) -> None:
+    values = {key: value.strip() for key, value in pdf.get_metadata_dict(skip_empty=True).items()}
+    values = {key: value for key, value in values.items() if value.casefold() not in _NO_VALUE}
+    document.title = values.get("Title", "")
+    for key in ("Author", "Subject", "Keywords"):
+        if key in values:
+            document.metadata[key.lower()] = values[key]
+    if made := re.match(r"D:(\d{4})(\d\d)(\d\d)", values.get("CreationDate", "")):
+        document.metadata["created"] = "-".join(made.groups())
+
+
+def _pdf_page(page: Any, place: str) -> tuple[list[Block], bool]:
+    """Give a page's paragraphs, and whether it has to be read by OCR instead: no text, next to none, or garbage."""
+    textpage = page.get_textpage()
+    try:
+        text = textpage.get_text_range()
+        visible = "".join(_HYPHEN.sub("", text).split())
+        if len(_UNREADABLE.findall(visible)) * 2 > len(visible):  # a broken ToUnicode map
+            return [], True
+        is_scan = len(visible) < MIN_PAGE_CHARS and _is_picture(page, bool(visible))
+        paragraphs = _pdf_paragraphs(_pdf_lines(textpage, text))
+        return [Block("text", paragraph, place) for paragraph in paragraphs], is_scan
+    finally:
+        textpage.close()
+        page.close()
+
+
+def _is_picture(page: Any, has_text: bool) -> bool:
+    """Tell whether a page shows an image, or, without any text, so many shapes that they may be drawn letters."""
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    kinds = [item.type for item in islice(page.get_objects(max_depth=3), 5000)]
+    return FPDF_PAGEOBJ_IMAGE in kinds or (not has_text and len(kinds) >= 50)
+
+
+def _pdf_lines(textpage: Any, text: str) -> list[_Line]:
+    """Find each line's place by its first and last character."""
+    lines, start = list[_Line](), 0
+    for part in text.split("\r\n"):
+        end = start + len(part.encode("utf-16-le", "surrogatepass")) // 2  # pdfium counts in UTF-16
+        if part.strip():
+            left, bottom, _, top = _box(textpage, start)
+            _, last, right, _ = _box(textpage, end - 1)
+            lines.append(_Line(_SYMBOL.sub("• ", part), left, right, bottom, last, top - bottom))
+        start = end + 2
+    return lines
+
+
+def _box(textpage: Any, index: int) -> tuple[float, float, float, float]:
+    from pypdfium2 import PdfiumError, raw
+
+    try:
+        left, bottom, right, top = textpage.get_charbox(
+            raw.FPDFText_GetCharIndexFromTextIndex(textpage, index), loose=True
+        )
+    except PdfiumError:
+        return 0.0, 0.0, 0.0, 0.0
+    return left, bottom, right, top
+
+
+def _pdf_paragraphs(lines: list[_Line]) -> Iterator[str]:
+    """Join the lines of a paragraph; a wider gap, another column, an indent or another letter size begins a new one."""
+    steps = sorted(step for above, line in pairwise(lines) if (step := above.end - line.bottom) > 0)
+    usual = steps[len(steps) // 2] if steps else 0.0
+    hangul = [line.text for line in lines if _is_hangul(line.text.rstrip()[-1])]
+    keeps_spaces = sum(text[-1] == " " for text in hangul) * 3 >= max(len(hangul), 3)
+    narrow = 0.35 * (max((line.right for line in lines), default=0) - min((line.left for line in lines), default=0))
+    text = ""
+    for number, line in enumerate(lines):
+        if number:
+            above = lines[number - 1]
+            edge = max(above.right, line.right, lines[number - 2].right if number > 1 else 0)
+            is_full = above.right >= edge - 0.15 * (edge - above.left) and above.right - above.left >= narrow
+            if _begins_paragraph(above, line, usual, is_full):
+                yield _joined(text)
+                text = ""
+            elif not is_full or _ITEM.match(line.text):
+                text = f"{text.rstrip()}\n"
+            elif not (keeps_spaces and _is_hangul(text[-1]) and _is_hangul(line.text[0])):
+                text = f"{text.rstrip()} "
+        text += line.text
+    yield _joined(text)
+
+
+def _begins_paragraph(above: _Line, line: _Line, usual: float, is_full: bool) -> bool:
+    step = above.end - line.bottom
+    if step < -0.3 * line.height or step > 1.4 * usual or step > 2.5 * max(line.height, 1):
+        return True
+    ended = not is_full or above.text.rstrip().endswith(_ENDS)
+    if ended and abs(above.height - line.height) > 0.15 * max(above.height, line.height):
+        return True
+    indented = line.left > above.left + 0.5 * line.height and not _ITEM.match(above.text)
+    return indented and (is_full or above.text.rstrip().endswith(_ENDS))
+
+
+def _is_hangul(char: str) -> bool:
+    return "가" <= char <= "힣"
+
+
+def _joined(text: str) -> str:
+    """Take out hyphens at line ends within a Latin word (`exam-ple`), but keep that of `COVID-19`."""
+    return _HYPHEN.sub(lambda match: "" if match[1].islower() else "-", text).strip()
+
+
 # --- the formats ---
 
 _PARSERS: dict[str, Parser] = {
     ".csv": _csv,
+    ".htm": _html,
+    ".html": _html,
     ".json": _json,
     ".md": _markdown,
+    ".pdf": _pdf,
     ".tsv": _tsv,
     ".txt": _txt,
 }
