@@ -270,17 +270,19 @@ class Store:
     @classmethod
     def open_reader(cls, path: Path) -> Store:
         """Open to read only. Raises NotFoundError if nothing was indexed yet."""
-        if not path.exists():
-            raise NotFoundError(
-                f"{path.parent.name} has not been indexed yet. `seoga exec --path {path.parent}` does it."
-            )
         with _translated(path):
-            _check_version(path)
+            if not path.exists() or not _check_version(path):  # none, or the first run is just making it
+                raise NotFoundError(
+                    f"{path.parent.name} has not been indexed yet. `seoga exec --path {path.parent}` does it."
+                )
             return cls(_connect_reader(path), path)
 
     def close(self) -> None:
         with self._turn:
             self._db.close()
+
+    def __del__(self) -> None:
+        self._db.close()
 
     def _migrate(self) -> None:
         with self.write():
@@ -402,10 +404,10 @@ class Store:
             """
         return [(str(path), str(state), str(reason)) for path, state, reason in self._rows(sql, (limit,))]
 
-    def has_files_under(self, prefix: str) -> int:
-        """Count the indexed files whose displayed path begins with `prefix`."""
-        rows = self._rows("select count(*) from files where shown >= ? and shown < ?", (prefix, prefix + "\U0010ffff"))
-        return int(rows[0][0])
+    def count_files(self, filters: Filters) -> int:
+        """Count the files that pass the filters."""
+        condition, values = filters.sql()
+        return int(self._rows(f"select count(*) from files where true {condition}", values)[0][0])
 
     def put_skipped(self, skipped: dict[str, str]) -> None:
         """Replace the list of files that were passed over: exact path -> reason."""
@@ -719,10 +721,10 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _check_version(path: Path) -> None:
-    """Refuse a schema newer than this program's, changing no byte."""
+def _check_version(path: Path) -> int:
+    """Return the schema's version, 0 if there is none yet; refuse one newer than this program's, changing no byte."""
     if not path.exists() or path.stat().st_size == 0:
-        return
+        return 0
     db = _connect_reader(path)
     try:
         version = int(db.execute("pragma user_version").fetchone()[0])
@@ -733,6 +735,7 @@ def _check_version(path: Path) -> None:
             f"{path} was written by a newer seoga (schema {version}, this one knows {SCHEMA_VERSION}). "
             "Upgrade seoga; the index was left as it is."
         )
+    return version
 
 
 @contextmanager
