@@ -116,8 +116,12 @@ def _is_unseen(part: str, counts: dict[str, int]) -> bool:
 
 
 def _idf(count: int, total: int) -> float:
-    """BM25's weight of a term that `count` of `total` chunks hold, never below a trace (as FTS5 has it)."""
-    return max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
+    """Weigh a term that `count` of `total` chunks hold: BM25's idf, never below a trace that still tells terms apart.
+
+    The trace is a twentieth of Lucene's always positive idf: with that in full, common words cost .008 nDCG@10.
+    """
+    odds = (total - count + 0.5) / (count + 0.5)
+    return max(math.log(odds), math.log1p(odds) / 20)
 
 
 # --- candidates ---
