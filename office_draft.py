@@ -17,7 +17,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
-from .parsers import Block, Document, NeedsAction, ParseError, _row
+from .parsers import _NO_VALUE, Block, Document, NeedsAction, ParseError, _row
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -29,13 +29,15 @@ MAX_TREE_BYTES = 40_000_000  # one XML part that is held in memory as a tree, wh
 MAX_ZIP_RATIO = 300  # unpacked to packed, from 50 MB on; text reaches 20, spreadsheets 100
 MAX_HEADING_CHARS = 200  # a longer "heading" is a paragraph in a heading's style
 MAX_SHEET_ROWS = 200_000  # of one workbook
-MAX_SHEET_COLUMNS = 1_000  # that hold anything, in one block
-SHEET_BLOCK_ROWS = 500
+MAX_COLUMNS = 1_000  # that hold anything, in one block
+BLOCK_ROWS = 500
+MAX_BLANK_CELLS = 5_000_000  # of one sheet; openpyxl takes some 3 s for a million
 
 # --- zipped XML: .docx, .hwpx, .xlsx, .pptx ---
 
+_GridRow = tuple[int, dict[int, str]]  # its number or 0, {column: text} without blanks
 _KEYS = {"creator": "author", "createddate": "created", "modifieddate": "modified", "keyword": "keywords"}
-_KEYS |= {key: key for key in ("subject", "description", "keywords", "created", "modified", "category")}
+_KEYS |= {key: key for key in ("title", "subject", "description", "keywords", "created", "modified", "category")}
 _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
 _SAFE |= {"remove_comments": True, "remove_pis": True}
 
@@ -151,10 +153,13 @@ def _part_name(name: str) -> str:
 
 def _describe(document: Document, properties: Iterable[tuple[str, str | None]]) -> None:
     for name, value in properties:
-        if value and value.strip() and name.casefold() == "title":
+        key = _KEYS.get(name.casefold(), "")
+        if not value or value.strip().casefold() in _NO_VALUE:
+            continue
+        if key == "title":
             document.title = value
-        elif value and value.strip() and name.casefold() in _KEYS:
-            document.metadata[_KEYS[name.casefold()]] = value
+        elif key:
+            document.metadata[key] = value[:10] if key in {"created", "modified"} else value  # the day, of ISO
 
 
 def _name(element: _Element) -> str:
@@ -183,35 +188,47 @@ def _within(parent: _Element, name: str) -> Iterator[_Element]:
             yield from _within(child, name)
 
 
-def _grid_tables(rows: Iterable[tuple[int, dict[int, str]]], place: str, document: Document | None) -> Iterator[Block]:
-    """Make table blocks of numbered rows, `{column: text}` without blanks; the first row is repeated as header.
+def _plain_table(rows: Iterable[dict[int, str]], place: str) -> Iterator[Block]:
+    """Make a table of rows, `{column: text}` without blanks; a single row or column is no table, but text."""
+    filled = [(0, row) for row in rows if row]
+    if len({column for _, row in filled for column in row}) > 1:
+        yield from _grid_tables(iter(filled), place, [])
+    else:
+        yield from (Block("text", text, place) for _, row in filled for text in row.values())
 
-    Lone cells at the left above wider rows are titles. Columns that are blank throughout a block are left out. Rows
-    are numbered if there is a `document`, a workbook's, to tell of columns left out; otherwise a single row or column
-    is no table.
+
+def _grid_tables(rows: Iterator[_GridRow], place: str, notes: list[str]) -> Iterator[Block]:
+    """Make table blocks of numbered rows; the first one is the header, lone cells at the left above it are titles.
+
+    Columns that are blank throughout a block are left out.
     """
-    numbered = iter([(number, row) for number, row in rows if row] if document is None else rows)
-    body = list(itertools.islice(numbered, SHEET_BLOCK_ROWS))
+    body = _batch(rows, BLOCK_ROWS)
     left = min((min(row) for _, row in body), default=0)
     wide = next((at for at, (_, row) in enumerate(body[:6]) if list(row) != [left]), 0)
-    if document is None and len({column for _, row in body for column in row}) < 2:
-        wide = len(body)
-    for _, row in body[:wide]:
-        yield Block("text", row[left], place)
-    header = body[wide][1] if body[wide:] else {}
-    body = body[wide + 1 :] + list(itertools.islice(numbered, wide + 1))
+    yield from (Block("text", row[left], place) for _, row in body[:wide])
+    header = body[wide][1] if body else {}
+    body = body[wide + 1 :] + _batch(rows, wide + 1)
     if header and not body:
         yield Block("text", " | ".join(header[column] for column in sorted(header)), place)
     while body:
         columns = sorted({*header, *(column for _, row in body for column in row)})
-        if document is not None and len(columns) > MAX_SHEET_COLUMNS:
-            document.partial.append(f"only {MAX_SHEET_COLUMNS:,} of {len(columns):,} columns are read in {place}")
-        columns = columns[:MAX_SHEET_COLUMNS]
-        shown = [[row.get(column, "") for column in columns] for row in (header, *(row for _, row in body))]
-        lines = [_row(shown[0]), _row(["---"] * len(columns)), *map(_row, shown[1:])]
-        numbers = tuple(number for number, _ in body) if document is not None else ()
-        yield Block("table", "\n".join(lines), place, header=2, rows=numbers)
-        body = list(itertools.islice(numbered, SHEET_BLOCK_ROWS))
+        note = f"columns beyond {MAX_COLUMNS:,} that hold anything are left out, {place}"
+        if len(columns) > MAX_COLUMNS and note not in notes:
+            notes.append(note)
+        lines = [_row(row.get(column, "") for column in columns[:MAX_COLUMNS]) for _, row in ((0, header), *body)]
+        lines.insert(1, _row(["---"] * len(columns[:MAX_COLUMNS])))
+        yield Block("table", "\n".join(lines), place, header=2, rows=tuple(number for number, _ in body if number))
+        body = _batch(rows, BLOCK_ROWS)
+
+
+def _batch(rows: Iterator[_GridRow], most: int) -> list[_GridRow]:
+    """Take `most` rows, or what makes a million characters: all cells may share one long text."""
+    taken: list[_GridRow] = []
+    size = 0
+    while len(taken) < most and size < 1_000_000 and (row := next(rows, None)):
+        taken.append(row)
+        size += sum(map(len, row[1].values()))
+    return taken
 
 
 # --- flowing text: what .docx, .hwpx and .pptx have in common ---
@@ -221,12 +238,12 @@ _MARKS |= {"noBreakHyphen": "-", "hyphen": "-", "nbSpace": " ", "fwSpace": " "}
 _LEFT_OUT = frozenset({"pPr", "rPr", "tblPr", "tcPr", "trPr", "sectPr", "sdtPr"})  # properties
 _LEFT_OUT |= {"del", "delText", "moveFrom", "instrText", "rt"}  # deletions, field codes, readings of a ruby
 _END = ("footnotes", "endnotes", "comments", "header", "footer")
-_ITEM = re.compile(r" *- ")
+_LIST_ITEM = re.compile(r" *- ")
 _PAGE_NUMBER = re.compile(r"(?:page|of|쪽|페이지|면|[\W\d_])*", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class _Line:
+class _Pieces:
     """One paragraph's pieces: text and the tables in it, then the text boxes that are anchored to it."""
 
     parts: list[str | _Element] = field(default_factory=list)
@@ -255,9 +272,25 @@ class _Flow:
         """Yield each row's cells by column, a merged one only where it begins."""
         raise NotImplementedError
 
-    def special(self, element: _Element, name: str, line: _Line) -> bool:
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
         """Treat an element that only this format has; False leaves it to the common walk."""
         raise NotImplementedError
+
+    def body(self, elements: Iterable[_Element]) -> Iterator[Block]:
+        """Yield the blocks of the body, list items that follow each other as one."""
+        items: list[str] = []
+        for number, element in enumerate(elements):
+            for block in self.block(element):
+                if block.kind == "text" and _LIST_ITEM.match(block.text):
+                    items.append(block.text)
+                    continue
+                if items:
+                    yield Block("text", "\n".join(items))
+                    items = []
+                yield block
+            if number % 1000 == 0:
+                yield Block("text", "")  # a million empty paragraphs: parse() looks at its clock
+        yield Block("text", "\n".join(items))
 
     def blocks(self, parent: _Element, nested: bool = False) -> Iterator[Block]:
         """Yield the blocks in an element; nested, tables become lines of text."""
@@ -274,7 +307,7 @@ class _Flow:
             yield from self.blocks(_chosen(element) if name == "AlternateContent" else element, nested)
 
     def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
-        line = _Line()
+        line = _Pieces()
         self.inline(element, line)
         level, mark = self.style(element)
         text = ""
@@ -307,7 +340,7 @@ class _Flow:
                 yield from self.blocks(cell)
         else:
             texts = ({at: text for at, cell in row.items() if (text := self.cell(cell))} for row in grid)
-            yield from _grid_tables(enumerate(texts), self.place, None)
+            yield from _plain_table(texts, self.place)
 
     def cell(self, cell: _Element) -> str:
         return " ".join(self.flat(cell).split())
@@ -316,14 +349,14 @@ class _Flow:
         """Return all text in an element, a line for each paragraph."""
         return "\n".join(block.text for block in self.blocks(element, nested=True) if block.text)
 
-    def inline(self, element: _Element, line: _Line) -> None:
+    def inline(self, element: _Element, line: _Pieces) -> None:
         mixed = _name(element) == "t"  # .hwpx has tabs and breaks amid the text
         for child in element:
             self.piece(child, _name(child), line)
             if mixed:
                 line.add(child.tail)
 
-    def piece(self, element: _Element, name: str, line: _Line) -> None:
+    def piece(self, element: _Element, name: str, line: _Pieces) -> None:
         if name in _LEFT_OUT or self.special(element, name, line):
             return
         if name in _MARKS:
@@ -347,11 +380,12 @@ class _Flow:
 
     def once(self, text: str, place: str, author: str = "") -> None:
         """Keep a comment, header or footer for the end, unless it was met before or is only a page number."""
-        if (place, text) not in self.seen and not _PAGE_NUMBER.fullmatch(text):
+        if (place, text) not in self.seen and not (place in {"header", "footer"} and _PAGE_NUMBER.fullmatch(text)):
             self.seen.add((place, text))
             self.aside.append(Block("text", f"{author}: {text}" if author else text, place))
 
     def end(self) -> Iterator[Block]:
+        """Yield what follows the body."""
         yield from sorted(self.aside, key=lambda block: _END.index(block.place))
 
 
@@ -363,21 +397,6 @@ def _chosen(alternatives: _Element) -> _Element:
 def _equation(element: _Element) -> str:
     """Return an equation's text as it stands in the file."""
     return "".join(item.text or "" for item in element.iter("{*}t", "{*}script"))
-
-
-def _with_lists(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Join list items that follow each other into one block."""
-    items: list[str] = []
-    for block in blocks:
-        if block.kind == "text" and _ITEM.match(block.text) and not block.place:
-            items.append(block.text)
-            continue
-        if items:
-            yield Block("text", "\n".join(items))
-            items = []
-        yield block
-    if items:
-        yield Block("text", "\n".join(items))
 
 
 # --- .docx ---
@@ -450,7 +469,7 @@ class _Word(_Flow):
                 column += max(_whole(_attribute(cell.find("{*}tcPr/{*}gridSpan"), "val")), 1)
             yield cells
 
-    def special(self, element: _Element, name: str, line: _Line) -> bool:
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
         if name == "r":
             hidden = element.find("{*}rPr/{*}vanish")
             return hidden is not None and _attribute(hidden, "val") not in {"0", "false", "off"}
@@ -463,13 +482,13 @@ class _Word(_Flow):
             line.add(_symbol(_attribute(element, "char"), _attribute(element, "font")))
         return name == "sym"
 
-    def finish(self) -> None:
-        """Keep comments, headers and footers for the end."""
+    def end(self) -> Iterator[Block]:
         for comment in (child for root in self.linked("comments") for child in root):
             self.once(self.flat(comment), "comments", _attribute(comment, "author"))
         for place in ("header", "footer"):
             for root in self.linked(place):
                 self.once(self.flat(root), place)
+        yield from super().end()
 
 
 def _outline(properties: _Element | None) -> tuple[int | None, int | None]:
@@ -502,8 +521,7 @@ def _docx(data: bytes, document: Document) -> Iterator[Block]:
     part = package.main("word/document.xml", document)
     word = _Word(package, part)
     tags = ("p", "tbl", "sdt", "customXml", "ins", "moveTo", "AlternateContent")
-    yield from _with_lists(block for element in package.stream(part, "body", tags) for block in word.block(element))
-    word.finish()
+    yield from word.body(package.stream(part, "body", tags))
     yield from word.end()
 
 
@@ -554,7 +572,7 @@ class _Hangul(_Flow):
             yield from self.blocks(caption, nested)
         yield from super().table(element, nested)
 
-    def special(self, element: _Element, name: str, line: _Line) -> bool:
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
         if name in {"footNote", "endNote"}:
             line.add(self.note(element, f"{name.lower()}s"))
         elif name in {"header", "footer"}:
@@ -568,7 +586,7 @@ class _Hangul(_Flow):
             line.deleted = True
         elif name == "deleteEnd":
             if not line.deleted:  # the deletion began in an earlier paragraph
-                line.parts.clear()
+                line.parts = [part for part in line.parts if not isinstance(part, str)]
             line.deleted = False
         elif name in {"compose", "textart"}:  # characters laid over each other; decorated text
             line.add(element.get("composeText") or element.get("text"))
@@ -589,8 +607,7 @@ def _hwpx(data: bytes, document: Document) -> Iterator[Block]:
     sections = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
     hangul = _Hangul(package.xml("Contents/header.xml"))
     for _, name in sections or [(0, "Contents/section0.xml")]:
-        elements = package.stream(name, "sec", ("p", "memogroup"))
-        yield from _with_lists(block for element in elements for block in hangul.block(element))
+        yield from hangul.body(package.stream(name, "sec", ("p", "memogroup")))
     yield from hangul.end()
 
 
@@ -617,7 +634,7 @@ class _Deck(_Flow):
             cells = enumerate(row.iterfind("{*}tc"))
             yield {at: cell for at, cell in cells if not (cell.get("hMerge") or cell.get("vMerge"))}
 
-    def special(self, element: _Element, name: str, line: _Line) -> bool:
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
         return name == "fld" and element.get("type", "").startswith(("slidenum", "datetime"))
 
     def slide(self, part: str, number: int) -> Iterator[Block]:
@@ -682,7 +699,7 @@ class _Deck(_Flow):
             if root is None:
                 continue
             if _name(element) == "chart":
-                yield from _grid_tables(enumerate(_chart_rows(root)), self.place, None)
+                yield from _plain_table(_chart_rows(root), self.place)
             else:
                 yield from self.words(self.flat(root), 0, "")
 
@@ -733,7 +750,7 @@ def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
         for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column)):
             for point in series.iterfind(f"{{*}}{path}//{{*}}pt"):
                 rows.setdefault(_whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
-    for _, row in sorted(rows.items()):
+    for _, row in sorted(rows.items()) if words or len(rows) > 1 else ():
         yield {column: text for column, text in row.items() if text.strip()}
 
 
@@ -760,15 +777,15 @@ def _pptx(data: bytes, document: Document) -> Iterator[Block]:
 # --- .xlsx ---
 
 _FORMAT_MARKS = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|"([^"]*)"|\\(.)')
-_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,15}))?([^#0?.,/@]*)")  # before, 0, decimals, after
+_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,10}))?([^#0?.,/@]*)")  # before, 0, decimals, after
 # A formula whose value was not stored; an empty text (t="str") is a value.
-_UNVALUED = re.compile(rb'<c\b(?![^>]*t="str")[^>]*>\s*<f\b[^<]*(?:</f>)?\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>')
+_UNVALUED = re.compile(rb'<c\b(?![^<>]*t="str")[^<>]*+>\s*+<f\b[^<]*+(?:</f>)?\s*+(?:<v\s*+/>|<v>\s*+</v>)?\s*+</c>')
 
 
 def _xlsx(data: bytes, document: Document) -> Iterator[Block]:
     package = _Package(data, document, "xlsx")
     package.main("xl/workbook.xml", document)
-    _note_missing_values(package, document)
+    _look_over(package, document)
     import openpyxl
 
     warnings.filterwarnings("ignore", module="openpyxl")  # it prints what it does not support
@@ -778,7 +795,7 @@ def _xlsx(data: bytes, document: Document) -> Iterator[Block]:
         place = f"sheet {sheet.title}" + (" (hidden)" if sheet.sheet_state != "visible" else "")
         rows = _sheet_rows(sheet)
         try:
-            for block in _grid_tables(itertools.islice(rows, room), place, document):
+            for block in _grid_tables(itertools.islice(rows, room), place, document.partial):
                 room = max(room - max(len(block.rows), 1), 0)
                 yield block
             if room == 0 and next(rows, None):
@@ -788,14 +805,18 @@ def _xlsx(data: bytes, document: Document) -> Iterator[Block]:
             document.partial.append(f"{place} can't be read to its end ({error})")
 
 
-def _note_missing_values(package: _Package, document: Document) -> None:
-    """Tell of formulas without stored values, as programs other than spreadsheets write them: they read as blank."""
-    count = 0
+def _look_over(package: _Package, document: Document) -> None:
+    """Refuse sheets of millions of blank cells; tell of formulas whose values were not stored, which read as blank."""
+    unvalued = 0
     for name in package.parts:
         if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-            count += len(_UNVALUED.findall(package.open(name).read()))
-    if count:
-        document.partial.append(f"{count:,} formulas have no stored value: save the file in a spreadsheet program once")
+            xml = package.open(name).read()
+            blank = xml.count(b"<c ") - xml.count(b"<v>") - xml.count(b"<is>")
+            if blank > MAX_BLANK_CELLS:
+                raise ParseError(f"{name} has {blank:,} blank cells. Delete those beyond the data.")
+            unvalued += len(_UNVALUED.findall(xml)) if b"<f" in xml else 0
+    if unvalued:
+        document.partial.append(f"{unvalued:,} formulas have no stored value: save the file in a spreadsheet program")
 
 
 def _sheet_rows(sheet: Any) -> Iterator[tuple[int, dict[int, str]]]:
