@@ -18,17 +18,17 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
-from queue import Empty, Full, Queue
+from queue import Empty, Queue
 from typing import IO, Any
 
 from .chunks import CHUNKER_VERSION, Chunk, Sizes, count_words, make_chunks
-from .config import Config, SeogaError, display_path, scrub
+from .config import CONFIG_NAME, Config, SeogaError, display_path, scrub
 from .parsers import PARSER_VERSION, SUFFIXES, NeedsAction, parse
 from .store import (
     DEFERRED,
@@ -37,6 +37,7 @@ from .store import (
     INDEXED,
     NEEDS_ACTION,
     READY,
+    DamagedError,
     DocumentRecord,
     FileRecord,
     Stat,
@@ -54,10 +55,19 @@ LONE_SECONDS = 2.0  # of a run before a second child is worth its start
 HARD_SECONDS = 8.0  # beyond the soft limit the child is killed
 MAX_SECONDS = 600.0
 BATCH_FILES, BATCH_BYTES = 16, 256 * 1024  # sent to a child at once, at most
-GROUP_CHARS = 10_000_000  # text gathered before a commit
+GROUP_CHARS = 2_000_000  # text gathered before a commit; a cancelled run still does that, in half a second
 GROUP_SECONDS = 2.0  # and the longest that a finished file waits for one
+HELD_CHARS = 4_000_000  # of answers that wait while others are committed
+PART_CHUNKS = 200  # that a child sends at once
+READER_SECONDS = 60.0  # to wait for a program that keeps an old state of the index open
+PURGE_FILES = 200  # forgotten at a time
+START_SECONDS = 60.0  # for a child to start, on a machine that does much else
+TOOK_TOO_LONG = "took too long to read"
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
+OWN_FOLDER = "seoga's own folder"
+IN_THE_CLOUD = "kept in the cloud, not on this machine"
+_RELIEF = "Close other programs if memory or processes are scarce, else install seoga anew; then run again."
 IGNORED_FOLDERS = frozenset(
     ["node_modules", "bower_components", "__pycache__", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
 )
@@ -76,23 +86,30 @@ class Scan:
     unlisted: dict[str, str] = field(default_factory=dict)
 
 
-def scan(config: Config) -> Scan:
-    """List the documents under the sources; links are not followed, so nothing outside is ever read."""
+def scan(config: Config, stopped: Callable[[], bool] = lambda: False) -> Scan:
+    """List the documents under the sources; links are not followed, so nothing outside is ever read.
+
+    What was found so far comes back when `stopped` says so.
+    """
     found = Scan()
     for source in config.sources:
         if os.path.isdir(source):
-            _scan_source(source, config, found)
+            _scan_source(source, config, found, stopped)
         else:
             found.unlisted[source] = "is not there (unplugged, renamed or deleted?)"
     return found
 
 
-def _scan_source(root: str, config: Config, found: Scan) -> None:
-    own = str(config.folder.parent)
+def _scan_source(root: str, config: Config, found: Scan, stopped: Callable[[], bool]) -> None:
+    base = os.path.realpath(config.folder.parent)
     limit = config.max_file_size_mb * 1024 * 1024
     globbed = bool(config.include_globs or config.exclude_globs)
+    if _is_kb(root, base):
+        found.skipped[root] = OWN_FOLDER
+        return
+    in_base = os.path.realpath(root) == base
     folders = [root]
-    while folders:
+    while folders and not stopped():
         folder = folders.pop()
         if folder in found.devices:  # sources overlap
             continue
@@ -105,7 +122,7 @@ def _scan_source(root: str, config: Config, found: Scan) -> None:
         for entry in entries:
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                reason = _why_folder(entry, own) if is_folder else _why_file(entry)
+                reason = _why_folder(entry, base, in_base) if is_folder else _why_file(entry)
                 if not reason and globbed:
                     reason = _why_globs(os.path.relpath(entry.path, root), is_folder, config)
                 if not reason and is_folder:
@@ -123,14 +140,19 @@ def _scan_source(root: str, config: Config, found: Scan) -> None:
                 found.skipped[entry.path] = reason
 
 
-def _why_folder(entry: os.DirEntry[str], own: str) -> str:
-    """Say why a folder is passed over; empty if it isn't."""
+def _why_folder(entry: os.DirEntry[str], base: str, in_base: bool) -> str:
+    """Say why a folder is passed over; empty if it isn't. `base` holds the knowledge bases, and may be a source."""
     if entry.name.startswith("."):
         return "hidden folder"
     if entry.name in IGNORED_FOLDERS:
         return "build or system folder"
-    is_own = entry.name == os.path.basename(own) and os.path.realpath(entry.path) == os.path.realpath(own)
-    return "seoga's own folder" if is_own else ""
+    is_base = entry.name == os.path.basename(base) and os.path.realpath(entry.path) == base
+    return OWN_FOLDER if is_base or (in_base and _is_kb(entry.path, base)) else ""
+
+
+def _is_kb(folder: str, base: str) -> bool:
+    is_inside = os.path.dirname(os.path.realpath(folder)) == base
+    return is_inside and os.path.isfile(os.path.join(folder, CONFIG_NAME))
 
 
 def _why_file(entry: os.DirEntry[str]) -> str:
@@ -153,7 +175,7 @@ def _why_status(status: os.stat_result, limit: int) -> str:
         return f"larger than maxFileSizeMb ({status.st_size / 1024 / 1024:.0f} MB)"
     # Reading a placeholder would download the file: Windows RECALL_ON_DATA_ACCESS or OFFLINE, macOS SF_DATALESS.
     windows, mac = getattr(status, "st_file_attributes", 0), getattr(status, "st_flags", 0)
-    return "kept in the cloud, not on this machine" if windows & 0x401000 or mac & 0x40000000 else ""
+    return IN_THE_CLOUD if windows & 0x401000 or mac & 0x40000000 else ""
 
 
 def _why_globs(relative: str, is_folder: bool, config: Config) -> str:
@@ -193,7 +215,7 @@ def recipe(config: Config) -> str:
 def read_document(request: dict[str, Any]) -> dict[str, Any]:
     """Read, parse and chunk one file. `request`: path, known (content keys), recipe, target, overlap, maximum, seconds.
 
-    Returns `status` (ok | same | changed | gone | failed | needs_action) with `key`, and for ok chunks and their terms.
+    Returns `status` (ok | same | changed | gone | unreadable | failed | needs_action) with `key`, and for ok `chunks`.
     """
     path = request["path"]
     try:
@@ -201,7 +223,7 @@ def read_document(request: dict[str, Any]) -> dict[str, Any]:
     except FileNotFoundError:
         return {"status": "gone"}
     except OSError as error:
-        return {"status": "failed", "key": "", "reason": f"can't be read: {error.strerror}"}
+        return {"status": "unreadable", "reason": f"can't be read: {error.strerror}"}
     if not steady:
         return {"status": "changed"}
     suffix = os.path.splitext(path)[1].casefold()
@@ -223,9 +245,7 @@ def read_document(request: dict[str, Any]) -> dict[str, Any]:
         "title": document.title,
         "metadata": document.metadata,
         "partial": document.partial if chunks else ["no text was found in it", *document.partial],
-        "chunks": [(chunk.text, chunk.start, chunk.end, chunk.location, chunk.headings) for chunk in chunks],
-        "terms": (terms := [chunk_words(chunk) for chunk in chunks]),
-        "term_count": sum(map(count_words, terms)),
+        "chunks": chunks,
     }
 
 
@@ -244,32 +264,63 @@ def _read_bytes(path: str) -> tuple[bytes, bool]:
 def _serve_requests() -> None:
     """Answer requests on standard input until it closes. Runs in the child.
 
-    A line of JSON holds a list of requests; each is answered by a line of its own.
+    It says hello with an empty object. Then a line of JSON holds a list of requests, and each is answered by a line of
+    its own, with as many lines of chunks after it as it says in `parts`.
     """
+    import psutil
+
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not break the answers
     _limit_memory()
-    for line in sys.stdin.buffer:
-        for request in json.loads(line):
+    process = psutil.Process()
+    lines: Queue[bytes] = Queue()
+    threading.Thread(target=_receive, args=(lines,), daemon=True).start()
+    _send(answers, {})
+    while True:
+        for request in json.loads(lines.get()):
             answer = _answer(request)
-            answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-            answers.flush()
-            if "last" in answer:
-                return  # what is left of this process's memory is in pieces: a new one takes over
+            chunks = answer.pop("chunks", [])
+            answer["parts"] = -(-len(chunks) // PART_CHUNKS)
+            answer["last"] = process.memory_info().rss > MEMORY_BYTES // 2
+            _send(answers, answer)
+            for low in range(0, len(chunks), PART_CHUNKS):
+                part = chunks[low : low + PART_CHUNKS]
+                _send(answers, {"chunks": list(map(_fields, part)), "terms": list(map(chunk_words, part))})
+            if answer["last"]:  # what it still holds would be missing for the next document: a new process takes over
+                os._exit(0)
+
+
+def _receive(lines: Queue[bytes]) -> None:
+    """Take requests from standard input; when it closes, the parent is gone, and this process ends whatever it does."""
+    for line in sys.stdin.buffer:
+        lines.put(line)
+    os._exit(0)
+
+
+def _send(answers: IO[bytes], answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    answers.flush()
+
+
+def _fields(chunk: Chunk) -> tuple[str, int, int, str, str]:
+    return chunk.text, chunk.start, chunk.end, chunk.location, chunk.headings
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    if hasattr(signal, "alarm"):  # the last resort, should the parent have died: the kernel ends this process
+    if hasattr(signal, "alarm"):  # the last resort where no thread gets a turn: the kernel ends this process
         signal.alarm(int(request["seconds"] + 2 * HARD_SECONDS))
     try:
         return read_document(request)
     except (MemoryError, RecursionError) as error:
-        return {"status": "failed", "key": "", "reason": _exhausted(error), "last": True}
+        return {"status": "failed", "key": "", "reason": _exhausted(error)}
+    finally:
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
 
 
 def _exhausted(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return f"needs more than {MEMORY_BYTES // 1024**2} MB of memory to read"
+        return f"needs more than {MEMORY_BYTES // 1024**2} MB of memory to read; split it into smaller files"
     return "is nested too deeply to read"
 
 
@@ -284,87 +335,155 @@ def _limit_memory() -> None:
 
 
 class Child:
-    """A process that reads documents, started when first needed and again after each death."""
+    """A process that reads documents, started when first needed and again after each death.
+
+    One thread has it read; another may call `check_limits` and `close` meanwhile.
+    """
+
+    # -P: the folder we happen to be in is not searched for modules.
+    command: Sequence[str] = (sys.executable, "-P", "-m", f"{__package__}.index")
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self.deadline: float | None = None  # monotonic; None while idle
-        self.verdict = ""  # why it was killed
+        self._guard = threading.Lock()  # a process that was waited for must not be killed: its number may be used again
+        self._deadline: float | None = None  # monotonic; None while idle
+        self._verdict = ""  # why it was killed while it read the present document
+        self._answered = 0  # documents that the present process has read
+        self._closed = False
 
     def read(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Have documents read, one after the other; yield (path, answer).
+        """Have documents read, one after the other; yield (path, answer). Raises SeogaError if no process starts.
 
-        One that the child dies of is `failed` with the reason, and a new child reads the rest.
+        One that the process dies of is `failed` with the reason, and a new process reads the rest. If it had read
+        others before, these may have been the cause, so a new process tries that one again.
         """
         waiting = deque(requests)
-        while waiting:
-            self.verdict = ""
+        while waiting and not self._closed:
             try:
                 process = self._process or self._start()
-                assert process.stdin is not None
-                assert process.stdout is not None
-                process.stdin.write(json.dumps(list(waiting)).encode() + b"\n")
-                process.stdin.flush()
+                _write_line(process, list(waiting))
                 while waiting and self._process:
-                    self.deadline = time.monotonic() + waiting[0]["seconds"] + HARD_SECONDS
-                    answer = json.loads(process.stdout.readline())  # fails on half a line: it died
-                    self.deadline = None
+                    self._begin(waiting[0]["seconds"] + HARD_SECONDS)
+                    answer = _read_answer(process)
+                    self._begin(None)
+                    self._answered += 1
                     if answer.pop("last", False):
                         self.stop()
                     yield waiting.popleft()["path"], answer
-            except (OSError, ValueError):
-                self.deadline = None
-                verdict = self.verdict or "crashed the program that reads it; the file is probably damaged"
+            except (OSError, ValueError):  # half a line, or none: it died
+                self._begin(None, keep_verdict=True)
+                tired = self._answered > 0 and self._verdict != TOOK_TOO_LONG
                 self.stop()
-                yield waiting.popleft()["path"], {"status": "failed", "key": "", "reason": verdict}
+                if not tired and not self._closed:
+                    reason = self._verdict or "crashed the program that reads it; the file is probably damaged"
+                    yield waiting.popleft()["path"], {"status": "failed", "key": "", "reason": reason}
+
+    def _begin(self, seconds: float | None, *, keep_verdict: bool = False) -> None:
+        """Set the deadline for the next answer; None: none is due."""
+        with self._guard:
+            self._deadline = None if seconds is None else time.monotonic() + seconds
+            self._verdict = self._verdict if keep_verdict else ""
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # -P: the folder we happen to be in is not searched for modules. A session of its own: ctrl-C is the parent's to
-        # handle, and what the child starts can be killed with it.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.index"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        return self._process
+        with self._guard:
+            if self._closed:
+                raise OSError("closed")
+            try:
+                # A session of its own: ctrl-C is the parent's to handle, and all that the child starts dies with it.
+                self._process = process = subprocess.Popen(
+                    self.command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SeogaError(f"no process starts to read documents: {error.strerror}. {_RELIEF}") from None
+        self._begin(START_SECONDS)
+        try:
+            _read_line(process)
+        except ValueError:
+            self.stop()
+            if self._closed:
+                raise
+            raise SeogaError(
+                f"the process that reads documents ended as it started (exit code {process.returncode}). {_RELIEF}"
+            ) from None
+        return process
 
-    def kill(self, verdict: str) -> None:
-        self.verdict = verdict
-        if self._process and self._process.poll() is None:
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
+    def check_limits(self) -> None:
+        """Kill the process if the document it reads takes too long or too much."""
+        with self._guard:
+            if self._deadline is None or self._process is None:
+                return
+            if time.monotonic() > self._deadline:
+                self._verdict = TOOK_TOO_LONG
+            elif _memory(self._process.pid) > MEMORY_BYTES + 128 * 1024 * 1024:  # the program itself takes about 100 MB
+                self._verdict = _exhausted(MemoryError())
+            if self._verdict:
+                _kill(self._process)
+
+    def close(self) -> None:
+        """Kill the process and start none again."""
+        with self._guard:
+            self._closed = True
+            if self._process:
+                _kill(self._process)
 
     def stop(self) -> None:
-        process, self._process = self._process, None
-        if process:
-            _quietly_close(process.stdin)
-            _quietly_close(process.stdout)
-            try:
-                process.wait(timeout=0.5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def memory(self) -> int:
-        """Return the bytes of memory that the child holds."""
-        import psutil
-
-        try:
-            return int(psutil.Process(self._process.pid).memory_info().rss) if self._process else 0
-        except psutil.Error:
-            return 0
+        """End the process; the next document starts another."""
+        with self._guard:
+            process, self._process, self._answered = self._process, None, 0
+            if process is None:
+                return
+            _kill(process)
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if stream:
+                    stream.close()
+        with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel, on a dead network drive say
+            process.wait(timeout=5)
 
 
-def _quietly_close(stream: IO[bytes] | None) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that was not waited for yet, with all that it started."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError, PermissionError):  # macOS: no permission for one that is dead already
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _write_line(process: subprocess.Popen[bytes], value: Any) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(value).encode() + b"\n")
+    process.stdin.flush()
+
+
+def _read_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line: dict[str, Any] = json.loads(process.stdout.readline())
+    return line
+
+
+def _read_answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Read one answer with its chunks."""
+    answer = {"chunks": [], "terms": [], **_read_line(process)}
+    for _ in range(answer.pop("parts")):
+        part = _read_line(process)
+        answer["chunks"] += part["chunks"]
+        answer["terms"] += part["terms"]
+    return answer
+
+
+def _memory(pid: int) -> int:
+    """Return the bytes of memory that a process holds."""
+    import psutil
+
     try:
-        if stream:
-            stream.close()
-    except OSError:
-        pass
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def _batch(requests: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -383,11 +502,14 @@ class Readers:
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
         self._children = [Child() for _ in range(WORKERS)]
-        self._answers: Queue[tuple[str, dict[str, Any]] | None] = Queue(maxsize=64)
+        self._answers: Queue[tuple[str, dict[str, Any]] | None] = Queue()
+        self._room = threading.Condition()
+        self._held = 0  # characters, about, of answers that wait to be taken
         self._asked_all = threading.Event()
         self._over = threading.Event()
+        self._fault: BaseException | None = None
 
-    def read_all(self, requests: Iterator[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]] | None]:
+    def read_all(self, requests: Iterator[dict[str, Any]]) -> Generator[tuple[str, dict[str, Any]] | None]:
         """Yield (path, answer) in the order of completion, and None when there was nothing for a while."""
         turn = threading.Lock()
         threads = [threading.Thread(target=self._work, args=(child, requests, turn)) for child in self._children]
@@ -407,50 +529,62 @@ class Readers:
                     working -= 1
                 else:
                     yield answer
+                    with self._room:
+                        self._held -= _weight(answer)
+                        self._room.notify_all()
         finally:
             self._over.set()
             self._asked_all.set()
             for child in self._children:
-                child.kill("the run ended")
+                child.close()
             for thread in threads:
                 thread.join()
+        if self._fault and not self._stop.requested():
+            raise self._fault
 
     def _work(self, child: Child, requests: Iterator[dict[str, Any]], turn: threading.Lock) -> None:
         if child is not self._children[0]:
             self._asked_all.wait(LONE_SECONDS)
-        while not self._over.is_set() and not self._stop.requested():
-            with turn:  # a generator can't be advanced by two threads at once
-                batch = list(_batch(requests))
-            if not batch:
-                self._asked_all.set()
-                break
-            for path, answer in child.read(batch):
-                if self._stop.requested() or self._over.is_set():
+        try:
+            while not self._is_ending():
+                with turn:  # a generator can't be advanced by two threads at once
+                    batch = list(_batch(requests))
+                if not batch:
                     break
-                self._hand_over((path, answer))
-        child.stop()
-        self._hand_over(None)
+                for answer in child.read(batch):
+                    if self._is_ending():
+                        break
+                    self._hand_over(answer)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that runs it all
+            self._fault = error
+        finally:
+            self._asked_all.set()
+            child.stop()
+            self._answers.put(None)
 
-    def _hand_over(self, answer: tuple[str, dict[str, Any]] | None) -> None:
-        while not self._over.is_set():
-            with suppress(Full):
-                self._answers.put(answer, timeout=0.2)
-                return
+    def _is_ending(self) -> bool:
+        return self._over.is_set() or self._fault is not None or self._stop.requested()
+
+    def _hand_over(self, answer: tuple[str, dict[str, Any]]) -> None:
+        """Give an answer to the run when it has room: it may be slower than its readers."""
+        with self._room:
+            while self._held > HELD_CHARS and not self._is_ending():
+                self._room.wait(0.2)
+            self._held += _weight(answer)
+            self._answers.put(answer)
 
     def _watch(self) -> None:
-        """Kill children that take too long or too much, and all of them when the run is to stop."""
+        """Hold the children to their limits, and kill them when the run is to stop."""
         while not self._over.wait(0.1):
-            stopping = self._stop.requested()
             for child in self._children:
-                deadline = child.deadline
-                if deadline is None:
-                    continue
-                if stopping:
-                    child.kill("the run was stopped")
-                elif time.monotonic() > deadline:
-                    child.kill("took too long to read")
-                elif child.memory() > MEMORY_BYTES + 128 * 1024 * 1024:  # the program itself takes about 100 MB
-                    child.kill(_exhausted(MemoryError()))
+                if self._stop.requested():
+                    child.close()
+                child.check_limits()
+
+
+def _weight(answer: tuple[str, dict[str, Any]]) -> int:
+    """Return the characters in an answer's chunks, and something for the answer itself."""
+    return 1000 + sum(len(chunk[0]) for chunk in answer[1].get("chunks", ()))
 
 
 # --- comparing without reading ---
@@ -565,7 +699,7 @@ def run(
     report: Callable[[Progress], None] = lambda progress: None,
     on_start: Callable[[Stop], None] = lambda stop: None,
 ) -> Outcome:
-    """Index one knowledge base. `force` reads everything again and purges without a doubt.
+    """Index one knowledge base. `force` reads everything again, and purges also when most of a source is gone.
 
     Raises LockedError if another process is at it, StoreError if the index can't be written.
     """
@@ -573,9 +707,9 @@ def run(
     with writer_lock(config.folder):
         stop = Stop(config.cancel)
         on_start(stop)
-        store = _open_store(config, force)
+        store, notes = _open_store(config, force)
         try:
-            work = _Run(config, store, stop, report, force)
+            work = _Run(config, store, stop, report, force, Outcome(warnings=notes))
             number = store.begin_run()
             outcome = work.go()
             outcome.seconds = time.monotonic() - began
@@ -587,22 +721,42 @@ def run(
     return outcome
 
 
-def _open_store(config: Config, force: bool) -> Store:
-    """Open the index, its keyword rows made again if they are out of step; with `force`, a damaged one is set aside."""
+def _open_store(config: Config, force: bool) -> tuple[Store, list[str]]:
+    """Open the index, its keyword rows made again if they are out of step; with `force`, a damaged one is set aside.
+
+    Returns it with what the person should know.
+    """
     try:
-        store = Store.open_writer(config.database)
-        if not store.keywords_are_in_step():
-            with store.write():
-                store.rebuild_keywords()
-        return store
-    except StoreError as error:
-        if not force or "damaged" not in str(error):
+        return _open_sound_store(config, force)
+    except DamagedError as error:
+        if not force:
             raise
+        fault = str(error)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for suffix in ("", "-wal", "-shm"):
         if (path := config.database.with_name(config.database.name + suffix)).exists():
             os.replace(path, f"{path}.damaged-{stamp}")
-    return Store.open_writer(config.database)
+    aside = f"{config.database.name}.damaged-{stamp}"
+    return Store.open_writer(config.database), [
+        f"the index was damaged ({fault}); it is kept as {aside}, and made anew"
+    ]
+
+
+def _open_sound_store(config: Config, check: bool) -> tuple[Store, list[str]]:
+    store = Store.open_writer(config.database)
+    try:
+        if store.keywords_are_in_step():
+            notes = []
+        else:
+            with store.write():
+                store.rebuild_keywords()
+            notes = ["the keyword index did not match the text; it was made again"]
+        if check and (faults := store.check()):
+            raise DamagedError(faults[0])
+    except BaseException:
+        store.close()
+        raise
+    return store, notes
 
 
 @dataclass(slots=True)
@@ -618,13 +772,20 @@ class _Run:
     progress: Progress = field(default_factory=Progress)
     scan: Scan = field(default_factory=Scan)
     before: dict[str, FileRecord] = field(default_factory=dict)
+    renumbered: set[tuple[int, int]] = field(default_factory=set)  # (device before, now) of files that are there
     known: dict[int, list[str]] = field(default_factory=dict)  # size -> content keys of documents read before
+    again: list[str] = field(default_factory=list)  # whose document went while they were compared with it
     reported: float = 0.0
 
     def go(self) -> Outcome:
         self._say("scanning")
-        self.scan = scan(self.config)
+        self.scan = scan(self.config, self.stop.requested)
         self.before = self.store.files()
+        self.renumbered = {
+            (record.device, self.scan.devices[os.path.dirname(path)])
+            for path, record in self.before.items()
+            if path in self.scan.files
+        }
         todo = [path for path in self.scan.files if self._changed(path)]
         self.outcome.counts["unchanged"] = len(self.scan.files) - len(todo)
         self.outcome.counts["skipped"] = len(self.scan.skipped)
@@ -633,13 +794,13 @@ class _Run:
         if todo:
             self.known = self.store.document_keys()
             self._read(todo)
+            self.known = {}
+            self._read(self.again)
+        if not self.stop.requested():
+            self._say("purging")
+            self._purge()
         if self.stop.requested():
             self.outcome.status = "cancelled"
-        else:
-            self._say("purging")
-            with self.store.write():
-                self._purge()
-                self.store.put_skipped(self.scan.skipped)
         for folder, reason in self.scan.unlisted.items():
             self.outcome.warnings.append(f"{display_path(folder)} {reason}; what was indexed from it is kept")
         return self.outcome
@@ -666,16 +827,17 @@ class _Run:
         """Have the files read and commit the answers in groups: by amount of text, and before any waits long."""
         group: list[tuple[str, dict[str, Any]]] = []
         chars, since = 0, time.monotonic()
-        for answer in Readers(self.stop).read_all(map(self._request, todo)):
-            if answer is not None:
-                group.append(answer)
-                chars += sum(len(chunk[0]) for chunk in answer[1].get("chunks", ()))
-                self.progress.done += 1
-                self._say("reading", answer[0])
-            if group and (chars > GROUP_CHARS or time.monotonic() - since > GROUP_SECONDS):
-                self._commit(group)
-                group, chars = [], 0
-            since = since if group else time.monotonic()
+        with closing(Readers(self.stop).read_all(map(self._request, todo))) as answers:
+            for answer in answers:
+                if answer is not None:
+                    group.append(answer)
+                    chars += _weight(answer)
+                    self.progress.done += 1
+                    self._say("reading", answer[0])
+                if group and (chars > GROUP_CHARS or time.monotonic() - since > GROUP_SECONDS):
+                    self._commit(group)
+                    group, chars = [], 0
+                since = since if group else time.monotonic()
         self._commit(group)
 
     def _request(self, path: str) -> dict[str, Any]:
@@ -696,6 +858,19 @@ class _Run:
             with self.store.write():
                 for path, answer in group:
                     self._apply(path, answer)
+            self._await_readers()
+
+    def _await_readers(self) -> None:
+        """Wait while a reader that keeps an old state open makes the write-ahead log grow; in the end give up."""
+        began = time.monotonic()
+        while not self.store.trim_log() and not self.stop.requested():
+            self._say("waiting for a reader of the index")
+            if time.monotonic() - began > READER_SECONDS:
+                raise StoreError(
+                    f"{self.config.database}: another program keeps reading an old state of it, so that its log would "
+                    "grow without end. End that program and run again; nothing that was indexed is lost."
+                )
+            time.sleep(0.1)
 
     def _apply(self, path: str, answer: dict[str, Any]) -> None:
         """Record one answer: the file points at its document, or keeps its old one with the reason of the failure."""
@@ -705,34 +880,42 @@ class _Run:
             if status == "changed":
                 self.outcome.warnings.append(f"{display_path(path)} changed while it was read; the next run reads it")
             return
-        if status in ("failed", "needs_action"):
-            state = FAILED if status == "failed" else NEEDS_ACTION
-            key = answer["key"] or f"unread:{recipe(self.config)}"
-            self._put(path, state, answer["reason"], before.document if before else None, key)
-            self.outcome.failures.append((display_path(path), scrub(answer["reason"])))
-            self.outcome.counts[status] += 1
+        if status in ("failed", "needs_action", "unreadable"):
+            self._keep_with_reason(path, answer)
             return
         document = self.store.document_of_key(answer["key"])
         reused = document is not None and (status == "same" or not self.force)
         if not reused and status == "same":
-            return  # its twin was purged or replaced between question and answer; the next run reads it
+            self.again.append(path)  # that document's last file got another content meanwhile: two files swapped
+            return
         if document is None or not reused:
             document = self._put_document(answer)
         partial = self.store.partial_of(document)
         self._put(path, DEGRADED if partial else READY, "; ".join(partial), document, answer["key"])
         self.outcome.counts["reused" if reused else "updated" if before else "added"] += 1
 
+    def _keep_with_reason(self, path: str, answer: dict[str, Any]) -> None:
+        """Record that a file could not be read; what it held before stays searchable."""
+        status, before = answer["status"], self.before.get(path)
+        state = NEEDS_ACTION if status == "needs_action" else FAILED
+        # A document that can't be read stays as it is until it changes. A file that can't be opened (another program
+        # has it locked, say) has a key that no recipe matches, so the next run tries again.
+        key = "unreadable" if status == "unreadable" else answer["key"] or f"unread:{recipe(self.config)}"
+        self._put(path, state, answer["reason"], before.document if before else None, key)
+        self.outcome.failures.append((display_path(path), scrub(answer["reason"])))
+        self.outcome.counts["needs_action" if status == "needs_action" else "failed"] += 1
+
     def _put(self, path: str, state: str, reason: str, document: int | None, key: str) -> None:
         device = self.scan.devices.get(os.path.dirname(path), 0)
         self.store.put_file(FileRecord(path, self.scan.files[path], state, reason, document, key, device))
 
     def _put_document(self, answer: dict[str, Any]) -> int:
+        terms = answer["terms"]
+        count = sum(map(count_words, terms))
         record = DocumentRecord(
-            answer["key"], answer["size"], answer["term_count"], answer["title"], answer["metadata"], answer["partial"]
+            answer["key"], answer["size"], count, answer["title"], answer["metadata"], answer["partial"]
         )
-        return self.store.put_document(
-            record, [Chunk(*values) for values in answer["chunks"]], answer["terms"], INDEXED
-        )
+        return self.store.put_document(record, [Chunk(*values) for values in answer["chunks"]], terms, INDEXED)
 
     # --- purging ---
 
@@ -740,22 +923,27 @@ class _Run:
         """Forget files that are gone; keep those of which that isn't certain."""
         gone = [path for path in self.before if path not in self.scan.files]
         doubtful = {path: reason for path in gone if (reason := self._doubt(path))}
-        certain = [path for path in gone if path not in doubtful]
         if not self.force:
-            doubtful |= self._sudden_losses(certain)
-        for path in gone:
-            if self.force or path not in doubtful:
-                self.store.drop_file(path)
-                self.outcome.counts["removed"] += 1
-        if doubtful and not self.force:
-            self.outcome.counts["kept"] = len(doubtful)
-            for reason, number in Counter(doubtful.values()).items():
-                self.outcome.warnings.append(f"{number} files stay indexed though they weren't found: {reason}")
+            doubtful |= self._sudden_losses([path for path in gone if path not in doubtful])
+        certain = [path for path in gone if path not in doubtful]
+        for low in range(0, len(certain), PURGE_FILES):
+            if self.stop.requested():
+                return
+            with self.store.write():
+                for path in certain[low : low + PURGE_FILES]:
+                    self.store.drop_file(path)
+                    self.outcome.counts["removed"] += 1
+            self._await_readers()
+        with self.store.write():
+            self.store.put_skipped(self.scan.skipped)
+        self.outcome.counts["kept"] = len(doubtful)
+        for reason, number in Counter(doubtful.values()).items():
+            self.outcome.warnings.append(f"{number} files stay indexed though they weren't found: {reason}")
 
     def _doubt(self, path: str) -> str:
         """Say why a missing file may be there after all: its folder could not be listed, or its drive is away."""
         if path in self.scan.skipped:
-            return ""
+            return IN_THE_CLOUD if self.scan.skipped[path] == IN_THE_CLOUD else ""
         record = self.before[path]
         folder = os.path.dirname(path)
         if path in self.scan.unlisted:
@@ -766,7 +954,8 @@ class _Run:
             if folder in self.scan.skipped:
                 return ""
             if folder in self.scan.devices:
-                away = record.device and self.scan.devices[folder] != record.device
+                now = self.scan.devices[folder]
+                away = not self.force and record.device not in (0, now) and (record.device, now) not in self.renumbered
                 return f"{display_path(folder)} is on another drive than before (is one unplugged?)" if away else ""
             if os.path.dirname(folder) == folder:
                 return ""  # under no source any more

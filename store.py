@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -27,9 +27,11 @@ from typing import Any, NamedTuple
 from .chunks import Chunk, word_string
 from .config import NotFoundError, SeogaError, display_path, scrub
 
+KEYWORD_TABLES = ("words", "trigrams", "names")
 LOCK_NAME = "indexer.lock"
 INDEXER_NAME = "indexer.json"  # who holds the lock and how far it is
 BUSY_SECONDS = 10
+LOG_BYTES = 24 * 1024 * 1024  # the write-ahead log is emptied when it has 24 MB
 JOURNAL_BYTES = 16 * 1024 * 1024  # the write-ahead log is cut back to 16 MB after a checkpoint
 FTS_HASH_BYTES = 64 * 1024 * 1024  # FTS5 gathers a transaction's postings in memory up to this
 
@@ -42,6 +44,10 @@ PENDING_EMBEDDING, INDEXED = "PendingEmbedding", "Indexed"
 
 class StoreError(SeogaError):
     """The index can't be opened, read or written."""
+
+
+class DamagedError(StoreError):
+    """The index's file is not what was written: made anew, it can be used again."""
 
 
 class LockedError(SeogaError):
@@ -209,9 +215,10 @@ def writer_lock(folder: Path) -> Iterator[None]:
 def write_indexer(folder: Path, progress: dict[str, Any]) -> None:
     """Say beside the lock who holds it and how far it is. Not fsynced: worthless after a crash."""
     info = {"pid": os.getpid(), "host": socket.gethostname(), "started": _process_start(os.getpid()), **progress}
-    temporary = folder / f".{INDEXER_NAME}.{os.getpid()}"
-    temporary.write_text(json.dumps(info, ensure_ascii=True), encoding="utf-8")
-    os.replace(temporary, folder / INDEXER_NAME)
+    temporary = folder / f".{INDEXER_NAME}"
+    with suppress(OSError):  # a full disk, or on Windows a reader that has it open
+        temporary.write_text(json.dumps(info, ensure_ascii=True), encoding="utf-8")
+        os.replace(temporary, folder / INDEXER_NAME)
 
 
 def read_indexer(folder: Path) -> dict[str, Any] | None:
@@ -264,7 +271,11 @@ class Store:
             db.execute(f"pragma journal_size_limit = {JOURNAL_BYTES}")
             db.execute("pragma foreign_keys = on")
             store = cls(db, path)
-            store._migrate()
+            try:
+                store._migrate()
+            except BaseException:
+                store.close()
+                raise
             return store
 
     @classmethod
@@ -323,6 +334,18 @@ class Store:
         """Move the write-ahead log into the database and to the disk: what is acknowledged survives a power loss."""
         with self._turn, _translated(self.path):
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def trim_log(self) -> bool:
+        """Empty the write-ahead log once it has grown; tell whether it is short, which a reader can prevent."""
+        log = self.path.with_name(self.path.name + "-wal")
+        if not log.exists() or log.stat().st_size < LOG_BYTES:
+            return True
+        with self._turn, _translated(self.path):
+            self._db.execute("pragma busy_timeout = 100")
+            try:
+                return not self._db.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
+            finally:
+                self._db.execute(f"pragma busy_timeout = {BUSY_SECONDS * 1000}")
 
     def version(self) -> int:
         """Return a number that changes with each commit of another process."""
@@ -526,18 +549,21 @@ class Store:
             self._db.execute("delete from chunks where document = ?", (document,))
 
     def keywords_are_in_step(self) -> bool:
-        """Tell whether each chunk has its row in both keyword indexes (by count: cheap enough for every run)."""
+        """Tell whether each chunk and file has its rows in the keyword indexes (by count, which is cheap)."""
         sql = """
             select (select count(*) from chunks), (select count(*) from words_docsize),
-                (select count(*) from trigrams_docsize)
+                (select count(*) from trigrams_docsize),
+                (select count(*) from files), (select count(*) from names_docsize)
             """
-        chunks, words, trigrams = self._rows(sql)[0]
-        return bool(chunks == words == trigrams)
+        chunks, words, trigrams, files, names = self._rows(sql)[0]
+        return bool(chunks == words == trigrams and files == names)
 
     def rebuild_keywords(self) -> None:
-        """Make both keyword indexes again from the chunks."""
-        for table in ("words", "trigrams"):
+        """Make the keyword indexes again from the chunks and the files' names."""
+        for table in KEYWORD_TABLES:
             self._db.execute(f"insert into {table} ({table}) values ('delete-all')")
+        named = [(id, name_words(shown)) for id, shown in self._rows("select id, shown from files")]
+        self._db.executemany("insert into names (rowid, body) values (?, ?)", named)
         for low, high in self._id_ranges(1000):
             rows = self._rows("select id, headings, text from chunks where id between ? and ?", (low, high))
             bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
@@ -551,9 +577,14 @@ class Store:
         return [(low, low + step - 1) for low in range(1, last + 1, step)]
 
     def check(self) -> list[str]:
-        """Return what SQLite finds wrong with the file and the keyword indexes; nothing if all is well. Slow."""
+        """Return what SQLite finds wrong with the file and the keyword indexes; nothing if all is well. Writers only."""
         faults = [str(row[0]) for row in self._rows("pragma integrity_check(20)") if row[0] != "ok"]
         faults += [str(row) for row in self._rows("pragma foreign_key_check")]
+        for table in KEYWORD_TABLES:
+            try:
+                self._rows(f"insert into {table} ({table}) values ('integrity-check')")
+            except DamagedError:
+                faults.append(f"the keyword index {table} is damaged")
         return faults + ([] if self.keywords_are_in_step() else ["keyword indexes out of step with the chunks"])
 
     # --- searching: candidates are (chunk number, engine's score, higher is better) ---
@@ -592,7 +623,10 @@ class Store:
                 in (select document from files where document is not null {condition})
                 """
         sql = f"select rowid, -rank from {table} where {table} match ? {condition} order by rank limit ?"
-        return [(int(row), float(score)) for row, score in self._rows(sql, (expression, *values, limit))]
+        rows = self._rows(sql, (expression, *values, limit))
+        if not rows and not self.keywords_are_in_step():
+            raise DamagedError(f"{self.path}: its keyword index is incomplete. {_rebuild(self.path)}")
+        return [(int(row), float(score)) for row, score in rows]
 
     def name_candidates(self, terms: Sequence[str], filters: Filters, limit: int) -> list[int]:
         """Return the first chunk of each document whose file or folder name holds any of the terms, best first."""
@@ -752,5 +786,9 @@ def _translated(path: Path) -> Iterator[None]:
         elif "readonly" in text or "unable to open" in text:
             remedy = "Check the permissions of the file and its folder."
         else:
-            remedy = f"It may be damaged. Keep a copy, then rebuild it: `seoga exec --path {path.parent} --force`."
+            raise DamagedError(f"{path}: {text}. It may be damaged. {_rebuild(path)}") from error
         raise StoreError(f"{path}: {text}. {remedy}") from error
+
+
+def _rebuild(path: Path) -> str:
+    return f"Make it anew: `seoga exec --path {path.parent} --force` (the old file is kept beside it)."
