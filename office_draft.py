@@ -56,13 +56,14 @@ class _Package:
         except Exception as error:  # noqa: BLE001 - struct.error, ValueError and others, beside BadZipFile
             raise ParseError(f"damaged, or not really a .{kind} ({error}). Open it, and save it anew.") from None
         _check_zip(self.archive, len(data))
+        self.notes = document.partial
         self.parts: dict[str, zipfile.ZipInfo] = {}
         for info in self.archive.infolist():
             if info.filename.casefold().endswith((".xml", ".rels", ".hpf")):
                 try:
                     _check_part(self.archive, info)
                 except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-                    document.partial.append(f"{info.filename} is damaged ({error}) and left out")
+                    self.damaged(info.filename, error)
                 else:
                     self.parts[_part_name(info.filename)] = info
 
@@ -73,7 +74,7 @@ class _Package:
         return self.archive.open(self.parts[_part_name(name)])
 
     def xml(self, name: str) -> _Element | None:
-        """Parse a part; None if there is no such part, which a dangling relationship leads to."""
+        """Parse a part; None if it is damaged, or if there is none, as where a dangling relationship leads."""
         from lxml import etree
 
         info = self.parts.get(_part_name(name))
@@ -81,20 +82,33 @@ class _Package:
             return None
         if info.file_size > MAX_TREE_BYTES:
             raise ParseError(f"{name} takes {info.file_size:,} bytes; at most {MAX_TREE_BYTES:,} are read.")
-        return etree.parse(self.archive.open(info), etree.XMLParser(**_SAFE)).getroot()
+        try:
+            return etree.parse(self.archive.open(info), etree.XMLParser(**_SAFE)).getroot()
+        except etree.XMLSyntaxError as error:
+            self.damaged(name, error)
+            return None
 
     def stream(self, name: str, parent: str, tags: Sequence[str]) -> Iterator[_Element]:
         """Yield the children of `parent` called one of `tags`, each forgotten before the next is read."""
         from lxml import etree
 
         wanted = [f"{{*}}{tag}" for tag in tags]
-        for _, element in etree.iterparse(self.open(name), events=("end",), tag=wanted, **_SAFE):
-            above = element.getparent()
-            if above is not None and _name(above) == parent:
-                yield element
-                element.clear()
-                while element.getprevious() is not None:
-                    del above[0]
+        above = None
+        try:
+            for _, element in etree.iterparse(self.open(name), events=("end",), tag=wanted, **_SAFE):
+                above = element.getparent()
+                if above is not None and _name(above) == parent:
+                    yield element
+                    element.clear()
+                    while element.getprevious() is not None:
+                        del above[0]
+        except etree.XMLSyntaxError as error:
+            if above is None:
+                raise
+            self.damaged(name, error)  # what was read before is kept
+
+    def damaged(self, name: str, error: Exception) -> None:
+        self.notes.append(f"{name} is damaged ({error})")
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
         """Return what a part refers to: id -> (the type's last word, the part's name)."""
@@ -603,7 +617,8 @@ def _hwpx(data: bytes, document: Document) -> Iterator[Block]:
         raise NeedsAction("protected by a password: save it without one.")
     about = package.xml("Contents/content.hpf")
     for item in about.iter("{*}title", "{*}meta") if about is not None else ():
-        _describe(document, [(item.get("name", _name(item)), item.text or item.get("content"))])
+        value = item.text or item.get("content", "").removeprefix("text")  # content="text" tells its kind
+        _describe(document, [(item.get("name", _name(item)), value)])
     sections = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
     hangul = _Hangul(package.xml("Contents/header.xml"))
     for _, name in sections or [(0, "Contents/section0.xml")]:
@@ -641,7 +656,7 @@ class _Deck(_Flow):
         """Yield a slide's title, its shapes in reading order, then its notes."""
         root = self.package.xml(part)
         if root is None:
-            raise ParseError("it is missing from the file")
+            raise ParseError("it is missing or damaged")
         links = self.package.relations(part)
         self.place = f"slide {number}"
         if root.get("show") in {"0", "false"}:
@@ -760,17 +775,17 @@ def _chart_value(text: str) -> str:
 
 def _pptx(data: bytes, document: Document) -> Iterator[Block]:
     package = _Package(data, document, "pptx")
-    from lxml import etree
-
     part = package.main("ppt/presentation.xml", document)
     links = package.relations(part)
     deck = _Deck(package)
     slides = package.xml(part)
-    for number, entry in enumerate(slides.iterfind(".//{*}sldId") if slides is not None else (), 1):
+    if slides is None:
+        raise ParseError(f"{part} is damaged. Open the file, and save it anew.")
+    for number, entry in enumerate(slides.iterfind(".//{*}sldId"), 1):
         try:
-            yield from list(deck.slide(links[_attribute(entry, "r:id")][1], number))
-        except (ParseError, KeyError, etree.LxmlError) as error:
-            document.partial.append(f"slide {number} can't be read ({error})")
+            yield from list(deck.slide(links.get(_attribute(entry, "r:id"), ("", ""))[1], number))
+        except ParseError as error:
+            document.partial.append(f"slide {number} is left out: {error}")
     yield from deck.end()
 
 
