@@ -28,6 +28,8 @@ PARSER_VERSION = 1  # raise it when a parser gives other text for the same bytes
 MAX_TEXT_CHARS = 20_000_000  # extracted text of one document, then "partial"
 MAX_VALUE_CHARS = 500  # of a title or one metadata value
 TABLE_ROWS = 1000  # in one block
+MAX_SOURCE_CHARS = 32_000_000  # of a text file, marks and all: what is made of it takes about ten bytes for each
+MAX_HTML_CHARS = 16_000_000  # the same for HTML, whose tree takes twice as much
 MAX_HTML_COLUMNS = 256  # of a table with cells that span rows
 MAX_LIST_DEPTH = 8  # shown by indenting
 MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
@@ -180,6 +182,7 @@ def _table(head: list[str], lines: list[str], numbers: list[int]) -> Block:
 # --- bytes to text ---
 
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r\f\b\x1b"))
+_ASCII = bytes(range(128))
 _BOMS = (  # UTF-32 before UTF-16, whose little-endian mark is the beginning of UTF-32's
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe\x00\x00", "utf-32-le"),
@@ -197,9 +200,12 @@ _WIDER = {
 _LEGACY = ["cp932", "euc_jp", "gb18030", "big5", "cp1251", "cp1252", "koi8_r"]
 
 
-def _text(data: bytes, document: Document, declared: str = "") -> str:
+def _text(data: bytes, document: Document, *, declared: str = "", most: int = MAX_SOURCE_CHARS) -> str:
     """Decode bytes whose encoding is unknown, with `\\n` as the only line end; raise ParseError for binary data."""
     text = _decode(data, document, declared)
+    if len(text) > most:
+        document.partial.append(f"what follows the first {most:,} characters of the file is left out")
+        text = text[:most]
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -223,7 +229,7 @@ def _replacing(data: bytes, encoding: str, document: Document) -> str:
     text = data.decode(encoding, "replace")
     broken = text.count("\ufffd") - data.count("\ufffd".encode(encoding))
     if broken > 0:
-        document.partial.append(f"{broken:,} characters are broken ({encoding.upper()}) and shown as \ufffd")
+        document.partial.append(f"broken characters ({encoding.upper()}), shown as \ufffd: {broken:,}")
     return text
 
 
@@ -242,9 +248,8 @@ def _bare_utf16(data: bytes) -> str:
 
 def _legacy(data: bytes, document: Document, declared: str) -> str:
     """Decode what isn't clean UTF-8: UTF-8 with a few broken bytes, CP949, what it says it is, or a good guess."""
-    text = data.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    if (len(text.encode()) - len(text)) // 2 > 10 * broken:  # about one for each character beyond ASCII
+    broken = data.decode("utf-8", "replace").count("\ufffd")
+    if len(data.translate(None, _ASCII)) > 30 * broken:  # three bytes a character: ten good ones for a broken one
         return _replacing(data, "utf-8", document)
     if not re.search(rb"[\x80-\xff]{2}", data):  # lone high bytes: Western letters among ASCII
         return data.decode("cp1252", "replace")
@@ -305,7 +310,7 @@ def _delimiter(lines: list[str]) -> str:
     """Choose the delimiter that divides the first records into the most even columns."""
 
     def evenness(delimiter: str) -> int:
-        widths = [len(record) for record in csv.reader((line[:10_000] for line in lines[:30]), delimiter=delimiter)]
+        widths = [len(record) for record in csv.reader((line[:4000] for line in lines[:30]), delimiter=delimiter)]
         wide = [width for width in widths if width > 1]
         return max((wide.count(width) for width in wide), default=0)
 
@@ -314,7 +319,7 @@ def _delimiter(lines: list[str]) -> str:
 
 def _records(lines: list[str], delimiter: str, document: Document) -> Iterator[tuple[int, list[str]]]:
     """Number the records from 1, as a spreadsheet shows them: a quoted line break doesn't begin a new row."""
-    csv.field_size_limit(MAX_TEXT_CHARS)
+    csv.field_size_limit(MAX_SOURCE_CHARS)
     number, start = 0, 0
     reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
     for number, record in enumerate(reader, start=1):
@@ -362,7 +367,7 @@ def _json_lines(text: str, document: Document) -> Iterator[Any]:
                 broken += 1
                 yield line
     if broken:
-        document.partial.append(f"{broken:,} lines are no valid JSON; read as plain text")
+        document.partial.append(f"lines that are no valid JSON, read as plain text: {broken:,}")
 
 
 def _entries(value: Any) -> Iterable[tuple[str, Any]]:
@@ -542,6 +547,7 @@ def _piped(row: str) -> str:
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LISTS = frozenset({"ul", "ol", "dl", "menu"})
+_TABLE_PARTS = frozenset({"caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr"})
 _MAIN = ("main", "article")
 _FRAME = frozenset({"nav", "footer", "aside", "header"})  # of the page, not the document, where that is marked
 _DROPPED = frozenset({"head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"})
@@ -556,7 +562,8 @@ _MARK = "\x01"  # ends "- " and "1. ", so that a paragraph within a list item be
 
 def _html(data: bytes, document: Document) -> Iterator[Block]:
     declared = _DECLARED.search(data[:2048])
-    text = _text(data, document, declared[1].decode("ascii", "replace").lower() if declared else "")
+    encoding = declared[1].decode("ascii", "replace").lower() if declared else ""
+    text = _text(data, document, declared=encoding, most=MAX_HTML_CHARS)
     from lxml import etree
 
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
@@ -712,7 +719,7 @@ def _is_layout(table: Any) -> bool:
     tags = [element.tag for element in inside]
     if table.get("role") in ("presentation", "none") or tags.count("td") + tags.count("th") < 2:
         return True
-    if not _own_rows(table) or not set(_HEADINGS).isdisjoint(tags):
+    if not _TABLE_PARTS.issuperset(child.tag for child in table) or not set(_HEADINGS).isdisjoint(tags):
         return True
     size = sum(len(element.text or "") + len(element.tail or "") for element in inside)
     return "table" in tags and "th" not in tags and size > 2000
@@ -802,14 +809,13 @@ def _pdf(data: bytes, document: Document) -> Iterator[Block]:
         if damaged and not read and not scans:
             raise ParseError("damaged: none of its pages can be read. Open it in a PDF viewer, and save it anew.")
         if scans and not read:
-            raise NeedsAction(
-                f"all {len(pdf):,} pages are scanned images; this version of seoga has no OCR yet. "
-                "Run the file through an OCR program, and save it as a PDF with text."
-            )
+            pages = f"all {len(pdf):,} pages are scanned images" if len(pdf) > 1 else "its one page is a scanned image"
+            remedy = "Run the file through an OCR program, and save it as a PDF with text."
+            raise NeedsAction(f"{pages}; this version of seoga has no OCR yet. {remedy}")
     finally:  # also when a limit ends the reading early
         pdf.close()
-        document.partial += [f"p. {_ranges(scans)} are scanned images without text"] if scans else []
-        document.partial += [f"p. {_ranges(damaged)} are damaged and left out"] if damaged else []
+        document.partial += [f"p. {_ranges(scans)}: scanned images without text"] if scans else []
+        document.partial += [f"p. {_ranges(damaged)}: damaged, left out"] if damaged else []
 
 
 def _ranges(numbers: list[int]) -> str:

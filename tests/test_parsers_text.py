@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
@@ -115,6 +115,7 @@ def test_importing_the_module_loads_no_library() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+@settings(deadline=None)  # the first example imports a library
 @given(st.text(max_size=300), st.sampled_from(TEXT_SUFFIXES))
 def test_line_ends_make_no_difference(text: str, suffix: str) -> None:
     unix = text.replace("\r", "")
@@ -125,6 +126,7 @@ def test_line_ends_make_no_difference(text: str, suffix: str) -> None:
     assert read(unix.replace("\n", "\r\n"), f"a{suffix}").blocks == expected
 
 
+@settings(deadline=None)  # the first example imports a library
 @given(st.binary(max_size=300), st.sampled_from(sorted(SUFFIXES)))
 def test_random_bytes_are_read_or_refused_but_never_crash(data: bytes, suffix: str) -> None:
     try:
@@ -165,7 +167,7 @@ def test_one_broken_byte_in_utf8_does_not_turn_it_into_something_else() -> None:
     document = read((KOREAN + "\n").encode() * 10_000 + b"\xb0" + KOREAN.encode(), "a.txt")
     assert KOREAN in document.blocks[0].text
     assert document.blocks[0].text.count("�") == 1
-    assert document.partial == ["1 characters are broken (UTF-8) and shown as �"]
+    assert document.partial == ["broken characters (UTF-8), shown as �: 1"]
 
 
 def test_korean_that_begins_late_in_the_file_is_seen() -> None:
@@ -214,6 +216,10 @@ def test_a_rule_under_a_list_makes_no_heading() -> None:
     assert shown("- a\n- b\n---\nc\n\n***\n", "a.md") == [("text", "- a\n- b"), ("text", "c")]
 
 
+def test_a_rule_under_a_long_paragraph_makes_no_heading() -> None:
+    assert shown("line\n" * 12 + "---\n", "a.md") == [("text", "line\n" * 11 + "line")]
+
+
 def test_front_matter_gives_title_and_metadata_and_stays_searchable() -> None:
     document = read('---\ntitle: "연간 보고서"\nauthor: 김민수\ntags:\n  - a\n---\n# Body\n', "a.md")
     assert document.title == "연간 보고서"
@@ -228,7 +234,7 @@ def test_a_rule_at_the_beginning_is_no_front_matter() -> None:
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "`````"])
 def test_nothing_within_a_fence_is_markdown(fence: str) -> None:
-    code = f"{fence}python\n# comment\n\n| a |\n<!-- kept -->\n``\n{fence}"
+    code = f"{fence}python\n# comment\n\n| a |\n<!-- kept -->\n{fence[2:]}\n{fence}"
     assert shown(f"before\n{code}\nafter", "a.md") == [("text", "before"), ("code", code), ("text", "after")]
 
 
@@ -305,6 +311,11 @@ def test_a_long_table_comes_in_blocks_with_the_same_header() -> None:
     assert blocks[2].rows[-1] == 2501
 
 
+def test_a_header_longer_than_its_rows_is_not_repeated_without_end() -> None:
+    blocks = read("h" * 100_000 + ",b\n" + "1,2\n" * 2500, "a.csv").blocks
+    assert [block.text.split("\n")[0][:9] for block in blocks] == ["| hhhhhhh", "| … |", "| … |"]
+
+
 def test_a_header_alone_is_kept_and_blank_columns_are_not() -> None:
     assert texts("a,b,,,,\n", "a.csv") == ["| a | b |\n| --- | --- |"]
     assert texts("a\n" + "1" + "," * 16_000, "a.csv") == ["| a |\n| --- |\n| 1 |"]
@@ -321,6 +332,7 @@ def test_a_wide_csv_takes_linear_time() -> None:
     read(",".join(f"column {number}" for number in range(20_000)) + "\n" + "1,2\n" * 100_000, "a.csv")
     read("," * 3_000_000, "a.csv")
     read('"' * 3_000_000, "a.csv")
+    assert read('a,"' + ("x" * 10_000 + "\n") * 50, "a.csv").status == "ok"
     assert time.process_time() - began < 5
 
 
@@ -345,7 +357,7 @@ def test_broken_json_is_read_as_text_and_said() -> None:
     document = read('{"a": 1,\n\n"b": }', "a.json")
     assert [block.text for block in document.blocks] == ['{"a": 1,', '"b": }']
     assert document.partial == ["no valid JSON (Expecting value, line 3); read as plain text"]
-    assert read('{"a": 1}\nbroken\n', "a.json").partial == ["1 lines are no valid JSON; read as plain text"]
+    assert read('{"a": 1}\nbroken\n', "a.json").partial == ["lines that are no valid JSON, read as plain text: 1"]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +376,13 @@ def test_a_long_key_over_many_values_stays_within_the_limit(monkeypatch: pytest.
 
 
 # --- html ---
+
+
+def test_html_too_large_for_memory_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsers, "MAX_HTML_CHARS", 40)
+    document = read("<p>one</p>" * 9, "a.html")
+    assert [block.text for block in document.blocks] == ["one"] * 4
+    assert document.partial == ["what follows the first 40 characters of the file is left out"]
 
 
 def test_html_gives_headings_paragraphs_lists_and_code_in_order() -> None:
@@ -390,11 +409,14 @@ def test_html_gives_headings_paragraphs_lists_and_code_in_order() -> None:
 
 def test_html_tables_fill_their_spans_and_flatten_what_is_nested() -> None:
     source = """<table><caption>표 1</caption><tr><th>이름<th colspan="2">값</tr>
-      <tr><td rowspan="2">김<td>1<td>2|3</tr><tr><td>4<td>5<p>six</p>seven</tr></table>
+      <tr><td rowspan="2">김<td>1<td>2|3</tr><tr><td>4<td>5<p>six</p>seven</tr><tr><td>이<td>8</tr></table>
       <table><tr><td>o<table><tr><td>in<td>side</table></td><td>x</td></tr></table>"""
     blocks = read(source, "a.html").blocks
     assert [block.kind for block in blocks] == ["text", "table", "table"]
-    assert blocks[1].text == "| 이름 | 값 |  |\n| --- | --- | --- |\n| 김 | 1 | 2\\|3 |\n| 김 | 4 | 5 six seven |"
+    assert (
+        blocks[1].text
+        == "| 이름 | 값 |  |\n| --- | --- | --- |\n| 김 | 1 | 2\\|3 |\n| 김 | 4 | 5 six seven |\n| 이 | 8 |"
+    )
     assert blocks[2].text == "| o in side | x |\n| --- | --- |"
     assert blocks[1].header == 2
 
@@ -405,6 +427,7 @@ def test_a_table_that_only_places_things_is_read_cell_by_cell() -> None:
         ("text", "para"),
         ("text", "side"),
     ]
+    assert texts("<table><tr><td>a<td>b</tr><form><tr><td>c<td>d</tr></form></table>", "a.html") == ["a", "b", "c", "d"]
 
 
 def test_the_frame_of_a_page_is_left_out_only_where_the_document_is_marked() -> None:
@@ -582,8 +605,13 @@ def test_a_pdf_of_scans_asks_for_ocr_and_a_page_number_is_no_text() -> None:
 def test_scanned_pages_among_others_are_named() -> None:
     page = ["Real text on this page"]
     document = parse(pdf(page, page, ["[picture]"], page, [], *[["[picture]"]] * 3, ["12"]), "a.pdf")
-    assert document.partial == ["p. 3, 6-8 are scanned images without text"]
+    assert document.partial == ["p. 3, 6-8: scanned images without text"]
     assert document.blocks[-1].text == "12"
+
+
+def test_scanned_pages_are_named_even_if_the_reading_ends_early() -> None:
+    document = parse(pdf(["[picture]"], ["Real text on this page"]), "a.pdf", seconds=0)
+    assert document.partial == ["stopped after 0 s, at p. 1", "p. 1: scanned images without text"]
 
 
 def test_blank_pages_are_no_scans() -> None:
