@@ -81,6 +81,8 @@ def _shown(block: Block) -> str:
 
 def make_chunks(blocks: Sequence[Block], sizes: Sizes) -> list[Chunk]:
     """Cut blocks into chunks in reading order; the same input gives the same chunks."""
+    target = min(sizes.target, sizes.maximum)
+    sizes = Sizes(target, min(sizes.overlap, target - 1), sizes.maximum)
     layout = _lay_out(blocks)
     small = sizes.target // 10
     chunks: list[Chunk] = []
@@ -202,12 +204,20 @@ def _begin(layout: _Layout, number: int, start: int, end: int, before: _Open | N
     """Open a chunk at a piece: with the table's header if it starts within a table, else with some overlap."""
     block, block_start = layout.blocks[number], layout.starts[number]
     if block.kind == "table" and start > block_start and block.header:
-        head = "".join(block.text.splitlines(keepends=True)[: block.header]) if block.header < 10 else ""
+        head = _header(block)
         within = start >= block_start + len(head) and len(head) + end - start <= sizes.target
         return _Open(start, start, end, number, number, head if within else "")
     overlap = 0 if block.kind in ("table", "code") else min(sizes.overlap, sizes.maximum - (end - start))
     shared = _overlap_start(layout, before, start, overlap) if before else start
     return _Open(shared, start, end, number, number)
+
+
+def _header(block: Block) -> str:
+    """Return a table's header lines; nothing if there are too many to repeat."""
+    end = 0
+    for _ in range(block.header if block.header < 10 else 0):
+        end = block.text.find("\n", end) + 1
+    return block.text[:end]
 
 
 def _overlap_start(layout: _Layout, before: _Open, start: int, overlap: int) -> int:
