@@ -515,7 +515,8 @@ def make_server(tools: Tools) -> "MCPServer":
                     raise ToolError(_refusal(error.__cause__, known[name])) from None
                 raise (error.__cause__ if isinstance(error.__cause__, ToolError) else error) from None
 
-    server = Server("seoga", version=VERSION, instructions=INSTRUCTIONS, log_level="WARNING")
+    with _without_rich():
+        server = Server("seoga", version=VERSION, instructions=INSTRUCTIONS, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     number = BeforeValidator(_no_bool)
 
@@ -623,6 +624,19 @@ def make_server(tools: Tools) -> "MCPServer":
         return answered(lambda: tools.check_changes(kb_id), _plain)
 
     return server
+
+
+@contextmanager
+def _without_rich() -> Iterator[None]:
+    """Let the SDK log in plain lines: its handler would import rich first, and put tracebacks into boxes."""
+    if "rich" in sys.modules:
+        yield
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]  # an import fails, as if it were not installed
+    try:
+        yield
+    finally:
+        del sys.modules["rich"]
 
 
 def _no_bool(value: Any) -> Any:
