@@ -36,6 +36,8 @@ KB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Names that Windows keeps for devices, with or without an extension (learn.microsoft.com, "Naming Files").
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
+# Up to an ASCII character, where nothing composes: NFC takes time in the square of a run of combining marks.
+_PIECES = re.compile("(?s).{1,2000}[^\x00-\x7f]{0,2000}")
 
 
 class SeogaError(Exception):
@@ -57,7 +59,7 @@ def scrub(text: str) -> str:
     """
     if text.isascii():
         return text.replace("\x00", "�") if "\x00" in text else text
-    return unicodedata.normalize("NFC", _UNSAFE.sub("�", text))
+    return "".join(unicodedata.normalize("NFC", piece) for piece in _PIECES.findall(_UNSAFE.sub("�", text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def check_kb_id(kb_id: str) -> str:
 def make_kb_id(name: str, base: Path) -> str:
     """Return an id that is free under `base`: the name itself where that is allowed, otherwise short and random."""
     try:
-        stem = check_kb_id(name)[:58]
+        stem = check_kb_id(name)[:58].rstrip(".")
     except ConfigError:
         stem = f"kb-{secrets.token_hex(3)}"
     taken = {entry.name.casefold() for entry in base.iterdir()} if base.is_dir() else set()
@@ -246,10 +248,14 @@ def load_config(folder: Path) -> Config:
     if len(data) > MAX_CONFIG_BYTES:
         raise ConfigError(f"{path} is larger than 1 MB, so it is no configuration. Restore it from a copy.")
     try:
-        raw = json.loads(data.decode("utf-8-sig"))
+        raw = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON ({scrub(str(error))}). Correct it, or restore it from a copy.") from None
     return parse_config(raw, folder)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
 
 
 def parse_config(raw: Any, folder: Path) -> Config:
@@ -338,7 +344,10 @@ def _kind(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    return scrub(json.dumps(value, ensure_ascii=False))[:80]
+    try:
+        return scrub(json.dumps(value, ensure_ascii=False))[:80]
+    except RecursionError:
+        return "nested too deeply"
 
 
 def new_config(base: Path, sources: list[str], *, name: str = "", kb_id: str = "", **settings: Any) -> Config:
@@ -358,7 +367,11 @@ def save_config(config: Config, **changes: Any) -> Config:
     """Write `config.json` with `changes` (JSON keys) over what it holds, every other key kept; return it as read."""
     raw = {**config.raw, **changes}
     checked = parse_config(raw, config.folder)
-    text = json.dumps(raw, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    try:
+        text = json.dumps(raw, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    except (ValueError, RecursionError):
+        what = f"{config.folder / CONFIG_NAME} holds a number too large or lists nested too deeply to be written again"
+        raise ConfigError(f"{what}. Correct it by hand.") from None
     if not text.isascii() and _UNSAFE.search(text):  # a source whose name is not UTF-8: kept as \udcXX escapes
         text = json.dumps(raw, indent=2, allow_nan=False) + "\n"
     write_atomically(config.folder / CONFIG_NAME, text.encode())
