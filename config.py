@@ -37,7 +37,7 @@ KB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 # Up to an ASCII character, where nothing composes: NFC takes time in the square of a run of combining marks.
-_PIECES = re.compile("(?s).{1,2000}[^\x00-\x7f]{0,2000}")
+_PIECES = re.compile("(?s).{1,500}[^\x00-\x7f]{0,500}")
 
 
 class SeogaError(Exception):
