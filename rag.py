@@ -1,8 +1,8 @@
 """The command line: `seoga add`, `search`, `status`, `remove`, `exec`, `serve`, `prune-orphans`.
 
 Results go to standard output, everything else to standard error; `--json` prints the record that the matching MCP tool
-returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled (or wrong arguments), 3 another indexer is at
-it. What a command does lies in the files below; this one parses, prints and translates errors.
+returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled, 3 another indexer is at it. What a command
+does lies in the files below; this one parses, prints and translates errors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .config import (
+    CONFIG_NAME,
     VERSION,
     Config,
     ConfigError,
@@ -33,7 +34,7 @@ from .config import (
     save_config,
     scrub,
 )
-from .index import Outcome, Progress, Stop, compare, run
+from .index import COUNTERS, Outcome, Progress, Stop, compare, run
 from .queue import prune_orphans
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
 from .store import LockedError, Store, writer_lock
@@ -43,14 +44,21 @@ SNIPPET_CHARS = 280
 PLAIN_SECONDS = 2.0  # between lines of progress that is not on a terminal
 SHOWN_PROBLEMS = 20
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 # --- arguments ---
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Exit with 1: argparse's own 2 would tell a host program that the work was cancelled."""
+        self.print_usage(sys.stderr)
+        self.exit(FAILED, f"{self.prog}: {_shown(message)}\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="seoga",
         description="Index folders of documents and search them, in Korean and English, here and over MCP.",
         epilog="Begin with: seoga add FOLDER. Without a command and with piped input, seoga serves MCP.",
@@ -150,7 +158,9 @@ def _add(args: argparse.Namespace) -> int:
         globs = {"includeGlobs": args.include, "excludeGlobs": args.exclude}
         settings = {key: value for key, value in globs.items() if value}
         config = new_config(base, folders, name=args.name or "", kb_id=args.id or "", **settings)
-        _say(f"New knowledge base {config.name!r} (id {config.id}) in {config.folder}")
+        _say(f"New knowledge base {config.name} (id {config.id}) in {config.folder}")
+    else:
+        _say(f"Bringing the knowledge base {config.name} (id {config.id}) up to date.")
     return _index(config, force=args.force, as_json=args.json)
 
 
@@ -243,15 +253,15 @@ def _stop_on_signals(stop: Stop) -> None:
 
 def _print_outcome(config: Config, outcome: Outcome) -> None:
     counts = outcome.counts
-    parts = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in counts if counts[name]]
+    parts = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in COUNTERS if counts[name]]
     _say(f"{outcome.status.capitalize()} in {outcome.seconds:.1f} s.")
-    print(f"{config.name}: {', '.join(parts) or 'nothing to index'}")
+    print(f"{_shown(config.name)}: {', '.join(parts) or 'nothing to index'}")
     for path, reason in outcome.failures[:SHOWN_PROBLEMS]:
-        _say(f"  {_shown(path)}: {_shown(reason)}")
+        _say(f"  {path}: {reason}")
     if len(outcome.failures) > SHOWN_PROBLEMS:
         _say(f"  … and {len(outcome.failures) - SHOWN_PROBLEMS} more: `seoga status {config.id}`")
     for warning in outcome.warnings:
-        _say(f"Note: {_shown(warning)}")
+        _say(f"Note: {warning}")
 
 
 @contextlib.contextmanager
@@ -272,7 +282,7 @@ def _progress(verbose: bool) -> Iterator[Callable[[Progress], None]]:
                 f"{progress.stage}: {progress.done:,} of {progress.total:,} files, {facts['files_per_second']}/s{left}"
             )
             if verbose and progress.file:
-                _say(f"  {_shown(progress.file)}")
+                _say(f"  {progress.file}")
 
     yield report
 
@@ -329,7 +339,7 @@ def _print_results(found: SearchResults, query: str) -> None:
     if not found.results:
         print("Nothing found.")
     for note in found.notes:
-        _say(f"Note: {_shown(note)}")
+        _say(f"Note: {note}")
 
 
 def _snippet(hit: SearchHit, query: str) -> str:
@@ -397,11 +407,11 @@ def _remove(args: argparse.Namespace) -> int:
     if not args.yes:
         if not sys.stdin.isatty():
             raise ConfigError(f"removing {config.id!r} asks first, and there is no terminal to ask on. Add --yes.")
-        print(f"Forget {_shown(config.name)!r} and its index? The documents stay. [y/N] ", end="", flush=True)
+        _say(f"Forget {config.name} and its index? The documents stay. [y/N] ", end="")
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             return CANCELLED
     with writer_lock(config.folder):
-        (config.folder / "config.json").unlink()  # first: that alone makes it vanish from running servers
+        (config.folder / CONFIG_NAME).unlink()  # first: that alone makes it vanish from running servers
     shutil.rmtree(config.folder)
     print(f"Removed {_shown(config.name)}. No document was touched.")
     return DONE
@@ -422,9 +432,9 @@ def _prune(args: argparse.Namespace) -> int:
 # --- printing ---
 
 
-def _say(text: str) -> None:
+def _say(text: str, end: str = "\n") -> None:
     """Tell the person something that is no result."""
-    print(text, file=sys.stderr, flush=True)
+    print(_shown(text), file=sys.stderr, end=end, flush=True)
 
 
 def _print_json(value: Any) -> int:
@@ -439,11 +449,14 @@ def _shown(text: str) -> str:
 
 def _paint(text: str, code: str) -> str:
     """Colour text on a terminal, unless NO_COLOR is set."""
-    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a pipe on Windows or under LANG=C could not print Korean
             stream.reconfigure(encoding="utf-8", errors="replace")
@@ -456,18 +469,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return DONE
     try:
-        return int(args.work(args))
+        code = int(args.work(args))
+        sys.stdout.flush()  # here, where a closed pipe is understood
+        return code
     except LockedError as error:
-        _say(f"seoga: {_shown(str(error))}")
+        _say(f"seoga: {error}")
         return LOCKED
     except SeogaError as error:
-        _say(f"seoga: {_shown(str(error))}")
+        _say(f"seoga: {error}")
         return FAILED
     except KeyboardInterrupt:
         return CANCELLED
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"seoga: {where}{error.strerror or error}. Check permissions and free space.")
+        return FAILED
 
 
 if __name__ == "__main__":
