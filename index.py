@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -66,6 +66,7 @@ TOOK_TOO_LONG = "took too long to read"
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
 OWN_FOLDER = "seoga's own folder"
+MISSING = "not found where it was, and kept; "  # begins the reason of a file, which `--force` would forget
 IN_THE_CLOUD = "kept in the cloud, not on this machine"
 _RELIEF = "Close other programs if memory or processes are scarce, else install seoga anew; then run again."
 IGNORED_FOLDERS = frozenset(
@@ -850,7 +851,7 @@ class _Run:
             "target": sizes.target_chars,
             "overlap": sizes.overlap_chars,
             "maximum": self.config.embedding.max_chunk_chars,
-            "seconds": min(SOFT_SECONDS + 5 * stat.size / 1024**2, MAX_SECONDS),
+            "seconds": round(min(SOFT_SECONDS + 5 * stat.size / 1024**2, MAX_SECONDS), 1),
         }
 
     def _commit(self, group: list[tuple[str, dict[str, Any]]]) -> None:
@@ -923,8 +924,8 @@ class _Run:
         """Forget files that are gone; keep those of which that isn't certain."""
         gone = [path for path in self.before if path not in self.scan.files]
         doubtful = {path: reason for path in gone if (reason := self._doubt(path))}
-        if not self.force:
-            doubtful |= self._sudden_losses([path for path in gone if path not in doubtful])
+        missing = {} if self.force else self._sudden_losses([path for path in gone if path not in doubtful])
+        doubtful |= missing
         certain = [path for path in gone if path not in doubtful]
         for low in range(0, len(certain), PURGE_FILES):
             if self.stop.requested():
@@ -935,10 +936,22 @@ class _Run:
                     self.outcome.counts["removed"] += 1
             self._await_readers()
         with self.store.write():
+            self._mark(missing)
             self.store.put_skipped(self.scan.skipped)
         self.outcome.counts["kept"] = len(doubtful)
         for reason, number in Counter(doubtful.values()).items():
             self.outcome.warnings.append(f"{number} files stay indexed though they weren't found: {reason}")
+
+    def _mark(self, missing: Iterable[str]) -> None:
+        """Note which files are missing without a certain reason, and which are back."""
+        for path in missing:
+            record = self.before[path]
+            if not record.reason.startswith(MISSING):
+                self.store.put_file(record._replace(reason=f"{MISSING}{record.reason}"))
+        for path, record in self.before.items():
+            if record.reason.startswith(MISSING) and path in self.scan.files:
+                now = self.store.find_file(path) or record  # it may have been read anew in this run
+                self.store.put_file(now._replace(reason=now.reason.removeprefix(MISSING)))
 
     def _doubt(self, path: str) -> str:
         """Say why a missing file may be there after all: its folder could not be listed, or its drive is away."""
@@ -962,7 +975,10 @@ class _Run:
             folder = os.path.dirname(folder)
 
     def _sudden_losses(self, certain: list[str]) -> dict[str, str]:
-        """Find sources that lost everything, or most of what they held; a moved file is no loss."""
+        """Find sources that lost everything, or most of what they held; a moved file is no loss.
+
+        What was missing in an earlier run stays so, however many new files the source has got since.
+        """
         now = self.store.files() if certain else {}
         still = {record.document for path, record in now.items() if path in self.scan.files}
         doubtful: dict[str, str] = {}
@@ -981,6 +997,11 @@ class _Run:
                 what = "everything in" if everything else "most of"
                 reason = f"{what} {display_path(source)} is gone at once; if that is right, run again with --force"
                 doubtful |= dict.fromkeys(lost, reason)
+            elif missing := [path for path in lost if self.before[path].reason.startswith(MISSING)]:
+                reason = (
+                    f"they were lost from {display_path(source)} at once before; run again with --force to forget them"
+                )
+                doubtful |= dict.fromkeys(missing, reason)
         return doubtful
 
 

@@ -577,7 +577,7 @@ class Store:
         return [(low, low + step - 1) for low in range(1, last + 1, step)]
 
     def check(self) -> list[str]:
-        """Return what SQLite finds wrong with the file and the keyword indexes; nothing if all is well. Slow, for writers."""
+        """Return what is wrong with the file and the keyword indexes; nothing if all is well. Slow; writers only."""
         faults = [str(row[0]) for row in self._rows("pragma integrity_check(20)") if row[0] != "ok"]
         faults += [str(row) for row in self._rows("pragma foreign_key_check")]
         for table in KEYWORD_TABLES:
