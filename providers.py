@@ -191,14 +191,7 @@ _SERVICES = {
     "gemini": _Service(
         "https://generativelanguage.googleapis.com", "v1beta", r"/models(/.*)?$", "x-goog-api-key", key_prefix=""
     ),
-    "anthropic": _Service(
-        "https://api.anthropic.com",
-        "v1",
-        r"/messages$",
-        "x-api-key",
-        "",
-        headers=(("anthropic-version", "2023-06-01"),),
-    ),
+    "anthropic": _Service("https://api.anthropic.com", "v1", r"/messages$", "x-api-key", key_prefix=""),
     "voyage": _Service("https://api.voyageai.com", "v1", r"/(embeddings|rerank)$"),
     "cohere": _Service("https://api.cohere.com", "v2", r"/rerank$"),
 }
