@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,7 @@ SMALL = Sizes(target=120, overlap=30, maximum=300)
 
 
 def put_together(chunks: list[Chunk]) -> str:
-    """Join chunks as a reader of a whole file sees them: overlaps once, an empty line where one ends before the next."""
+    """Join chunks as a reader of a file sees them: overlaps once, an empty line where one ends before the next."""
     text, at = "", 0
     for chunk in chunks:
         if chunk.start > at:
@@ -33,7 +34,8 @@ def cut(text: str, sizes: Sizes = SMALL) -> list[str]:
 # --- any document ---
 
 WORDS = (
-    "회의는", "예산을", "임피던스가", "부산에서", "좋습니다.", "했다.", "the", "committee", "agreed.", "3.14", "2024. 5. 3.",
+    "회의는", "예산을", "임피던스가", "부산에서", "좋습니다.", "했다.", "the", "committee", "agreed.", "3.14",
+    "2024. 5. 3.",
     "e.g.", "(", "((", ")", "“", "”", "…", "。", "x" * 90, "가" * 400, "[math: \\frac{a}{b}]", "[math: x_{[1]} ( y ]",
     "[math: " + "a + " * 30 + "b]", "[math: open", "]", "1.", "가.", "\U0001f600", "e\u0301",
 )  # fmt: skip
@@ -216,7 +218,7 @@ def test_numbers_dates_items_and_abbreviations_end_no_sentence(kept: str) -> Non
 def test_overlap_repeats_the_last_sentences() -> None:
     text = " ".join(f"Number {n:03} was counted." for n in range(60))
     chunks = make_chunks([Block("text", text)], SMALL)
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in pairwise(chunks):
         shared = text[after.start : before.end]
         assert re.fullmatch(r"Number \d{3} was counted\. ", shared)
     assert make_chunks([Block("text", text)], Sizes(120, 0, 300))[1].start == chunks[0].end
@@ -331,7 +333,8 @@ def test_nfd_text_gives_the_words_of_nfc_text() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("1,250,000", "1250000"), ("1,250,000원", "1250000 원"), ("ＡＢＣ１２３", "abc123"), ("ｶﾀｶﾅ", "カタカナ"), ("CAFÉ", "cafe"),
+        ("1,250,000", "1250000"), ("1,250,000원", "1250000 원"), ("ＡＢＣ１２３", "abc123"), ("ｶﾀｶﾅ", "カタカナ"),
+        ("CAFÉ", "cafe"),
         ("meetings", "Meeting"), ("budgeted", "budgets"), ("STRASSE", "straße"), ("ﬁle", "file"),
         ("1980s", "1980"), ("①", "1"), ("㎏", "kg"),
     ],
