@@ -254,7 +254,7 @@ def test_docx_merged_cells_hold_their_text_once_and_deleted_rows_are_gone() -> N
     body = (
         f"<w:tbl><w:tr>{cell('A')}{cell('B')}{cell('C')}</w:tr>"
         f"<w:sdt><w:sdtContent><w:tr>{cell('wide', two)}{cell('tall', start)}</w:tr></w:sdtContent></w:sdt>"
-        f"<w:tr><w:trPr><w:gridBefore w:val='1'/></w:trPr>{cell('late')}{cell('', more)}</w:tr>"
+        f"<w:tr><w:trPr><w:gridBefore w:val='1'/></w:trPr>{cell('late')}{cell('covered', more)}</w:tr>"
         f"<w:tr><w:trPr><w:del/></w:trPr>{cell('gone')}</w:tr></w:tbl>"
     )
     assert texts(parse(word(body), "a.docx")) == [
@@ -606,6 +606,7 @@ def test_pptx_groups_tables_charts_and_notes_are_read() -> None:
     for number, cell in enumerate(table.iter_cells()):
         cell.text = f"cell {number}"
     table.cell(1, 0).merge(table.cell(1, 1))
+    table.cell(1, 1).text = "covered"
     data: Any = CategoryChartData()  # type: ignore[no-untyped-call]
     data.categories = ["Q1", "Q2"]
     data.add_series("Sales", (4.4000000000000004, 2))
