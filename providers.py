@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .config import VERSION, ConfigError, Contextualizer, Embedding, Rerank, SeogaError, key_variable, scrub
@@ -43,6 +43,7 @@ DETAIL_CHARS = 300  # of a provider's own words in a message
 THINKING_TOKENS = 4096  # allowed on top, once a model has spent all of its answer on thinking
 SHORT_CHARS = 32  # a text below this is not refused for its length
 PROBE = "seoga"  # a text that no embedding model refuses
+_CANCELLED = "the work was cancelled"
 MOST_OUTAGES = 2  # in a row, before the rest of the texts waits for another run
 
 Kind = Literal["document", "query"]
@@ -168,6 +169,15 @@ def _never() -> bool:
     return False
 
 
+class Options(TypedDict, total=False):
+    """What the makers take beside the settings."""
+
+    key: Callable[[str], str | None]  # the value of an environment variable; os.environ.get
+    policy: Policy  # INDEXING
+    stop: Stop  # asked every 0.2 s while a request or a wait is on: true ends it, with Cancelled
+    sleep: Callable[[float], None]  # time.sleep
+
+
 # --- who they are and where ---
 
 
@@ -269,13 +279,14 @@ _ABOUT_THE_ACCOUNT = re.compile(r'"(API_KEY_INVALID|insufficient_quota|Your cred
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What came of one request. `fault` says why no whole answer came."""
+    """What came of one request. `fault` says why no whole answer came, and `kind` what that is to a caller."""
 
     status: int = 0
     retry_after: str = ""
     location: str = ""
     body: bytes = b""
     fault: str = ""
+    kind: type[ProviderError] = Outage
 
 
 class _Exchange(threading.Thread):
@@ -305,46 +316,31 @@ class _Exchange(threading.Thread):
             parts, size = [], 0
             for part in response.iter_bytes():
                 size += len(part)
-                if size > MAX_ANSWER_BYTES or self.abandoned:
+                if size > MAX_ANSWER_BYTES:
+                    return _Reply(fault=f"its answer is larger than {MAX_ANSWER_BYTES >> 20} MB", kind=BadAnswer)
+                if self.abandoned:
                     break
                 parts.append(part)
-            headers = response.headers
-            return _Reply(
-                response.status_code,
-                headers.get("retry-after", ""),
-                headers.get("location", ""),
-                b"".join(parts),
-                fault=_TOO_LARGE if size > MAX_ANSWER_BYTES else "",
-            )
-
-
-_TOO_LARGE = f"its answer is larger than {MAX_ANSWER_BYTES >> 20} MB"
-_CANCELLED = "the work was cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What a caller may set for every provider."""
-
-    key: Callable[[str], str | None]
-    policy: Policy
-    stop: Stop
-    sleep: Callable[[float], None]
+            retry_after, location = (response.headers.get(name, "") for name in ("retry-after", "location"))
+            return _Reply(response.status_code, retry_after, location, b"".join(parts))
 
 
 class _Link:
     """The way to one provider: address, key, policy and account. Several threads may use it at once."""
 
-    def __init__(self, settings: Embedding | Contextualizer | Rerank, provider: str, options: _Options) -> None:
+    def __init__(self, settings: Embedding | Contextualizer | Rerank, provider: str, options: Options) -> None:
         self.provider, self.model = provider, settings.model
         self.usage = Usage()
         self._service = _SERVICES[provider]
-        base = _checked_base(settings.base_url)
-        self._base = _azure_base(base, settings.model) if provider == "openai" else base or self._service.base
+        base = _checked_base(settings.base_url) or self._service.base
+        self._base = _azure_base(base, settings.model) if provider == "openai" else base
         self._host = urlsplit(self._base).hostname or ""
         self._preset = settings.api_key_preset
         self._variable = key_variable(self._preset or provider)
-        self._options = options
+        self._find_key = options.get("key", os.environ.get)
+        self._policy = options.get("policy", INDEXING)
+        self._stop = options.get("stop", _never)
+        self._sleep = options.get("sleep", time.sleep)
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
         self._left: list[_Exchange] = []  # abandoned, but their threads still use the client
@@ -375,29 +371,25 @@ class _Link:
     def post(self, path: str, body: Mapping[str, Any], optional: Mapping[str, str] | None = None) -> Any:
         """Send `body` to the endpoint `path` and return the JSON that comes back, or raise a ProviderError.
 
-        `optional` maps a parameter that some servers don't know to the older name used instead, or to nothing. One
-        that a server names when it rejects a request is replaced from then on.
+        `optional` maps a parameter that some servers don't know to the older name used instead, or to nothing. Where a
+        server names one as it rejects a request, the request is sent without it; if that helps, it stays so.
         """
         url, optional = _address(self._service, self._base, path), optional or {}
-        result = self._send(url, self._known(body, optional))
+        result = self._send(url, _renamed(body, optional, self._unwanted))
         if isinstance(result, Rejected):
             named = {name for name in optional if name in body and re.search(rf"\b{name}\b", str(result))}
             if named - self._unwanted:
-                self._unwanted |= named
-                result = self._send(url, self._known(body, optional))
+                result = self._send(url, _renamed(body, optional, self._unwanted | named))
+                if not isinstance(result, ProviderError):
+                    self._unwanted |= named
         if isinstance(result, ProviderError):
             raise result
         return result
 
-    def _known(self, body: Mapping[str, Any], optional: Mapping[str, str]) -> dict[str, Any]:
-        renamed = {optional[name] if name in self._unwanted else name: value for name, value in body.items()}
-        renamed.pop("", None)
-        return renamed
-
     def _send(self, url: str, body: Mapping[str, Any]) -> Any:
         """Send until an answer comes or trying again is no use; return its JSON, or the error."""
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        policy, began = self._options.policy, time.monotonic()
+        policy, began = self._policy, time.monotonic()
         for tried in count(1):
             result = self._send_once(url, content)
             if not isinstance(result, Outage) or isinstance(result, Cancelled) or tried >= policy.tries:
@@ -415,26 +407,27 @@ class _Link:
 
     def _pause(self, seconds: float) -> bool:
         """Wait, and return whether to go on."""
-        while seconds > 0 and not self._options.stop():
-            self._options.sleep(min(TICK_SECONDS, seconds))
+        while seconds > 0 and not self._stop():
+            self._sleep(min(TICK_SECONDS, seconds))
             seconds -= TICK_SECONDS
-        return not self._options.stop()
+        return not self._stop()
 
     def _send_once(self, url: str, content: bytes) -> Any:
         headers = self._headers()
         if isinstance(headers, ProviderError):
             return headers
         exchange = _Exchange(self._open(), url, headers, content)
-        until = time.monotonic() + self._options.policy.deadline
+        until = time.monotonic() + self._policy.deadline
         with self._lock:
             self.usage.calls += 1
         exchange.start()
         while not exchange.done.wait(max(0.0, min(TICK_SECONDS, until - time.monotonic()))):
-            is_stopped = self._options.stop()
+            is_stopped = self._stop()
             if is_stopped or time.monotonic() >= until:
-                self._leave(exchange)
-                late = f"no whole answer within {self._options.policy.deadline:g} s"
-                return self._judge(_Reply(fault=_CANCELLED if is_stopped else late), url)
+                exchange.abandoned = True
+                self._left = [left for left in self._left if left.is_alive()] + [exchange]
+                late = _Reply(fault=f"no whole answer within {self._policy.deadline:g} s")
+                return self._judge(_Reply(fault=_CANCELLED, kind=Cancelled) if is_stopped else late, url)
         return self._judge(exchange.reply, url)
 
     # --- the key ---
@@ -456,7 +449,7 @@ class _Link:
         """Return the key. A host that is not the provider's own gets one only where `apiKeyPreset` says which."""
         if not self._preset and not self.is_own_host:
             return ""
-        return (self._options.key(self._variable) or "").strip()
+        return (self._find_key(self._variable) or "").strip()
 
     def _key_remedy(self) -> str:
         if self._preset or self.is_own_host:
@@ -477,11 +470,9 @@ class _Link:
     def _judge(self, reply: _Reply, url: str) -> Any:
         """Return the JSON of an answer, or the error that it or its absence is."""
         where = _shown(url)
-        if reply.fault in (_CANCELLED, _TOO_LARGE):
-            return self.error(Cancelled if reply.fault == _CANCELLED else BadAnswer, f"at {where}: {reply.fault}.")
         if reply.fault:
-            hint = " Is it running? `ollama serve` starts it." if self.provider == "ollama" else ""
-            return self.error(Outage, f"can't be reached at {where}: {self._detail(reply.fault)}.{hint}")
+            hint = " Is it running? `ollama serve` starts it." if "refused" in reply.fault and self.is_own_host else ""
+            return self.error(reply.kind, f"at {where} gave no answer: {self._detail(reply.fault)}.{hint}")
         if 200 <= reply.status < 300:
             return self._read(reply, where)
         text = reply.body.decode("utf-8", "replace")
@@ -523,7 +514,7 @@ class _Link:
 
                 for name in ("httpx", "httpcore"):  # they log URLs at INFO, headers at DEBUG
                     logging.getLogger(name).setLevel(logging.WARNING)
-                policy = self._options.policy
+                policy = self._policy
                 self._client = httpx.Client(
                     timeout=httpx.Timeout(policy.deadline, connect=min(policy.connect, policy.deadline)),
                     follow_redirects=False,
@@ -531,18 +522,18 @@ class _Link:
                 )
             return self._client
 
-    def _leave(self, exchange: _Exchange) -> None:
-        exchange.abandoned = True
-        with self._lock:
-            self._left.append(exchange)
-
     def close(self) -> None:
         """Close the connections; those that an abandoned request still holds close when it ends."""
         with self._lock:
             client, self._client = self._client, None
-            in_use = any(exchange.is_alive() for exchange in self._left)
-        if client is not None and not in_use:
+        if client is not None and not any(exchange.is_alive() for exchange in self._left):
             client.close()
+
+
+def _renamed(body: Mapping[str, Any], names: Mapping[str, str], unwanted: set[str]) -> dict[str, Any]:
+    changed = {names[name] if name in unwanted else name: value for name, value in body.items()}
+    changed.pop("", None)
+    return changed
 
 
 def _kind(status: int, text: str) -> type[ProviderError]:
@@ -955,53 +946,31 @@ def _choose(kinds: Mapping[str, type[_Made]], section: str, provider: str) -> tu
     return name, kinds[name]
 
 
-def make_embedder(
-    settings: Embedding,
-    *,
-    key: Callable[[str], str | None] | None = None,
-    policy: Policy = INDEXING,
-    stop: Stop = _never,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Embedder | None:
+def make_embedder(settings: Embedding, **options: Unpack[Options]) -> Embedder | None:
     """Make the configured embedder, or None where no model is; nothing is asked or imported before its first use.
 
-    `key` returns the value of an environment variable, os.environ's by default. `stop` ends a request or a wait within
-    half a second, with Cancelled. Raises ConfigError for an unknown provider or an unusable baseUrl.
+    Raises ConfigError for an unknown provider or an unusable baseUrl.
     """
     if not settings.model:
         return None
-    name, kind = _choose(_EMBEDDERS, "embedding", settings.provider)
-    return kind(settings, _Link(settings, name, _Options(key or os.environ.get, policy, stop, sleep)))
+    name, make = _choose(_EMBEDDERS, "embedding", settings.provider)
+    return make(settings, _Link(settings, name, options))
 
 
-def make_context_model(
-    settings: Contextualizer,
-    *,
-    key: Callable[[str], str | None] | None = None,
-    policy: Policy = INDEXING,
-    stop: Stop = _never,
-    sleep: Callable[[float], None] = time.sleep,
-) -> ContextModel | None:
+def make_context_model(settings: Contextualizer, **options: Unpack[Options]) -> ContextModel | None:
     """Make the configured context model, or None where no model is; otherwise as `make_embedder`."""
     if not settings.model:
         return None
-    name, kind = _choose(_CONTEXT_MODELS, "contextualizer", settings.provider)
-    return kind(settings, _Link(settings, name, _Options(key or os.environ.get, policy, stop, sleep)))
+    name, make = _choose(_CONTEXT_MODELS, "contextualizer", settings.provider)
+    return make(settings, _Link(settings, name, options))
 
 
-def make_reranker(
-    settings: Rerank,
-    *,
-    key: Callable[[str], str | None] | None = None,
-    policy: Policy = SEARCHING,
-    stop: Stop = _never,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Reranker | None:
-    """Make the configured reranker, or None where no model is; otherwise as `make_embedder`."""
+def make_reranker(settings: Rerank, **options: Unpack[Options]) -> Reranker | None:
+    """Make the configured reranker, or None where no model is; otherwise as `make_embedder`, with SEARCHING's haste."""
     if not settings.model:
         return None
-    name, kind = _choose(_RERANKERS, "rerank", settings.provider)
-    return kind(settings, _Link(settings, name, _Options(key or os.environ.get, policy, stop, sleep)))
+    name, make = _choose(_RERANKERS, "rerank", settings.provider)
+    return make(settings, _Link(settings, name, {"policy": SEARCHING, **options}))
 
 
 # --- embedding many, the bad ones isolated ---
