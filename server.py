@@ -844,8 +844,8 @@ def _file_form(record: FileText) -> tuple[str, dict[str, Any]]:
     mark = _mark()
     more = f" Read on from start_line {record.next_line}." if record.next_line else " That is its end."
     head = f"Lines {record.start_line} to {record.end_line} of {record.total_lines}.{more}"
-    about = [f"source: {_line(record.path)}", f"title: {record.title}", *(f"note: {note}" for note in record.notes)]
-    data = "\n".join([f"<<<{mark}", *about, "---", record.content, f"{mark}>>>"])
+    about = [f"source: {record.path}", f"title: {record.title}", *(f"note: {note}" for note in record.notes)]
+    data = "\n".join([f"<<<{mark}", *map(_line, about), "---", record.content, f"{mark}>>>"])
     return f"{head}\n{_between(mark, data)}", asdict(record)
 
 

@@ -10,15 +10,16 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp.client.client import Client
 
 from seoga import rag
 from seoga.config import CONFIG_NAME, find_kb, kb_ids, load_config
-from seoga.server import Tools
+from seoga.server import Tools, make_server
 from seoga.store import read_indexer, writer_lock
 
 SEOGA = [sys.executable, "-P", "-m", "seoga.rag"]
@@ -238,19 +239,27 @@ def test_results_are_plain_text_with_a_citation_when_they_are_piped(seoga: Run, 
     assert "\x1b" not in ran.out
 
 
+def asked(base: Path, tool: str, **arguments: Any) -> Any:
+    """Return a tool's structured result, as an MCP client gets it."""
+
+    async def main() -> Any:
+        async with Client(make_server(Tools(base))) as client:
+            return (await client.call_tool(tool, arguments)).structured_content
+
+    return anyio.run(main)
+
+
 def test_json_equals_what_the_tool_returns(seoga: Run, base: Path, documents: Path) -> None:
     seoga("add", documents)
-    tools = Tools(base)
-    expected = asdict(tools.search_documents("rent 예산", top_k=2, search_mode="hybrid", file_type="txt,md"))
     ran = seoga("search", "rent", "예산", "--top-k=2", "--mode=hybrid", "--file-type", "txt,md", "--json")
+    expected = asked(base, "search_documents", query="rent 예산", top_k=2, search_mode="hybrid", file_type="txt,md")
+    assert len(expected["results"]) == 2
     assert ran.json() == expected
     assert ran.err == ""
     explained = seoga("search", "rent", "--json", "--explain").json()["results"][0]["explanation"]
     assert explained["legs"] == ["words"]
     assert explained["terms"]
-    infos = asdict(tools.get_index_info())["knowledge_bases"]
-    assert seoga("status", "--json").json() == infos
-    tools.close()
+    assert seoga("status", "--json").json() == asked(base, "get_index_info")["knowledge_bases"]
 
 
 def test_filters_and_explanations_work_on_the_command_line(seoga: Run, documents: Path) -> None:
