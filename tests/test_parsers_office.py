@@ -491,7 +491,7 @@ def test_xlsx_repeats_the_header_in_blocks_of_500_rows() -> None:
 
 
 def test_xlsx_row_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seoga.parsers.MAX_SHEET_ROWS", 3)
+    monkeypatch.setattr("seoga.office.MAX_SHEET_ROWS", 3)
     document = parse(saved(workbook([["n", "m"], *([n, n] for n in range(9))])), "a.xlsx")
     assert document.blocks[0].rows == (2, 3)
     assert document.partial == ["only the first 3 rows are read; the rest begins in sheet Budget"]
@@ -544,7 +544,7 @@ def test_xlsx_markup_that_never_ends_does_not_hang() -> None:
 
 
 def test_xlsx_millions_of_blank_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seoga.parsers.MAX_BLANK_CELLS", 1000)
+    monkeypatch.setattr("seoga.office.MAX_BLANK_CELLS", 1000)
     sheet = b'<worksheet><sheetData><row r="1">' + b'<c s="1"/>' * 1001 + b"</row></sheetData></worksheet>"
     refused(with_part("xlsx", "xl/worksheets/sheet1.xml", sheet), "xlsx", "1,001 blank cells")
 

@@ -1,0 +1,891 @@
+"""Read what office programs write, zipped XML, into blocks: .docx, .hwpx, .xlsx and .pptx.
+
+The XML is read as it stands (only .xlsx goes through a library), because libraries refuse documents over details that
+don't matter and skip what does: content controls, text boxes, notes, equations. Elements go by their local names, since
+namespaces change with the version. Sizes are checked before anything is unpacked. parsers.py imports this file when the
+first such document is read.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import posixpath
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from datetime import time as clock
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+from itertools import chain, islice
+from typing import IO, TYPE_CHECKING, Any
+
+from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+MAX_ZIP_ENTRIES = 10_000
+MAX_UNPACKED_BYTES = 400_000_000  # all entries of one zip
+MAX_PART_BYTES = 120_000_000  # one XML part, read piece by piece
+MAX_TREE_BYTES = 40_000_000  # one XML part that is held in memory as a tree, which takes some ten times as much
+MAX_ZIP_RATIO = 300  # unpacked to packed, from 50 MB on; text reaches 20, spreadsheets 100
+MAX_HEADING_CHARS = 200  # a longer "heading" is a paragraph in a heading's style
+MAX_SHEET_ROWS = 200_000  # of one workbook
+MAX_COLUMNS = 1_000  # that hold anything, in one block
+SHEET_BLOCK_ROWS = 500
+MAX_BLANK_CELLS = 5_000_000  # of one sheet; openpyxl takes some 3 s for a million
+
+
+# --- zipped XML: .docx, .hwpx, .xlsx, .pptx ---
+
+_GridRow = tuple[int, dict[int, str]]  # its number or 0, {column: text} without blanks
+_KEYS = {"creator": "author", "createddate": "created", "modifieddate": "modified", "keyword": "keywords"}
+_KEYS |= {key: key for key in ("title", "subject", "description", "keywords", "created", "modified", "category")}
+_SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
+_SAFE |= {"remove_comments": True, "remove_pis": True}
+
+
+class _Package:
+    """The XML parts of a zip, each checked before any is used. Names are compared without case, as Office does."""
+
+    def __init__(self, data: bytes, document: Document, kind: str) -> None:
+        if data.startswith(b"\xd0\xcf\x11\xe0"):  # an OLE2 container, which holds no zip
+            old = "hwp" if kind == "hwpx" else kind[:-1]
+            raise NeedsAction(f"protected by a password, or an old .{old}: save it without a password, as .{kind}.")
+        if data.count(b"PK\x01\x02") > MAX_ZIP_ENTRIES:  # before zipfile makes an object for each
+            raise ParseError(f"the zip holds more than {MAX_ZIP_ENTRIES:,} entries, so it is no honest .{kind}.")
+        try:
+            self.archive = zipfile.ZipFile(io.BytesIO(data))
+        except Exception as error:  # noqa: BLE001 - struct.error, ValueError and others, beside BadZipFile
+            raise ParseError(f"damaged, or not really a .{kind} ({error}). Open it, and save it anew.") from None
+        _check_zip(self.archive, len(data))
+        self.notes = document.partial
+        self.parts: dict[str, zipfile.ZipInfo] = {}
+        for info in self.archive.infolist():
+            if info.filename.casefold().endswith((".xml", ".rels", ".hpf")):
+                try:
+                    _check_part(self.archive, info)
+                except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+                    self.damaged(info.filename, error)
+                else:
+                    self.parts[_part_name(info.filename)] = info
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a part that has to be there."""
+        if _part_name(name) not in self.parts:
+            raise ParseError(f"holds no {name}, which such a file needs. Open it, and save it anew.")
+        return self.archive.open(self.parts[_part_name(name)])
+
+    def xml(self, name: str) -> _Element | None:
+        """Parse a part; None if it is damaged, or if there is none, as where a dangling relationship leads."""
+        from lxml import etree
+
+        info = self.parts.get(_part_name(name))
+        if info is None:
+            return None
+        if info.file_size > MAX_TREE_BYTES:
+            raise ParseError(f"{name} takes {info.file_size:,} bytes; at most {MAX_TREE_BYTES:,} are read.")
+        try:
+            return etree.parse(self.archive.open(info), etree.XMLParser(**_SAFE)).getroot()
+        except etree.XMLSyntaxError as error:
+            self.damaged(name, error)
+            return None
+
+    def stream(self, name: str, parent: str, tags: tuple[str, ...]) -> Iterator[_Element]:
+        """Yield the children of `parent` called one of `tags`, each forgotten before the next is read."""
+        from lxml import etree
+
+        wanted = [f"{{*}}{tag}" for tag in tags]
+        above = None
+        try:
+            for _, element in etree.iterparse(self.open(name), events=("end",), tag=wanted, **_SAFE):
+                above = element.getparent()
+                if above is not None and _name(above) == parent:
+                    yield element
+                    element.clear()
+                    while element.getprevious() is not None:
+                        del above[0]
+        except etree.XMLSyntaxError as error:
+            if above is None:
+                raise
+            self.damaged(name, error)  # what was read before is kept
+
+    def damaged(self, name: str, error: Exception) -> None:
+        self.notes.append(f"{name} is damaged ({error})")
+
+    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """Return what a part refers to: id -> (the type's last word, the part's name)."""
+        folder, _, name = part.rpartition("/")
+        root = self.xml(f"{folder}/_rels/{name}.rels")
+        found = {}
+        for link in root if root is not None else ():
+            if link.get("TargetMode") != "External":
+                target = posixpath.normpath(posixpath.join("/", folder, link.get("Target", "")))
+                found[link.get("Id", "")] = (link.get("Type", "").rpartition("/")[2], target.lstrip("/"))
+        return found
+
+    def main(self, default: str, document: Document) -> str:
+        """Return the name of an OOXML file's main part; put its title, author and so on into `document`."""
+        kinds = dict(self.relations("").values())
+        part = kinds.get("officeDocument", default)
+        self.open(part).close()
+        core = self.xml(kinds.get("core-properties", "docProps/core.xml"))
+        _describe(document, ((_name(item), item.text) for item in (core if core is not None else ())))
+        return part
+
+
+def _check_zip(archive: zipfile.ZipFile, packed: int) -> None:
+    """Refuse an encrypted zip, and one that can't be honest, by its directory alone."""
+    entries = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    total = sum(info.file_size for info in entries)
+    ends = [info.header_offset for info in entries[1:]] + [archive.start_dir]
+    if any(info.flag_bits & 1 for info in entries):
+        raise NeedsAction("protected by a password: save it without one.")
+    if total > MAX_UNPACKED_BYTES or (total > 50_000_000 and total > MAX_ZIP_RATIO * packed):
+        raise ParseError(f"unpacks from {packed:,} to {total:,} bytes, so it is taken for a zip bomb.")
+    if any(info.header_offset + info.compress_size > end for info, end in zip(entries, ends, strict=True)):
+        raise ParseError("has entries that overlap, so it is taken for a zip bomb.")
+
+
+def _check_part(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Unpack one XML part in pieces: it is as long as the directory says, and has no DOCTYPE (entities expand)."""
+    probe = copy.copy(info)
+    probe.file_size = MAX_PART_BYTES + 1  # zipfile stops, without a word, at the size that is declared
+    size, before = 0, b""
+    with archive.open(probe) as file:
+        while piece := file.read(1 << 20):
+            size += len(piece)
+            if size > MAX_PART_BYTES:
+                raise ParseError(f"{info.filename} unpacks to more than {MAX_PART_BYTES:,} bytes.")
+            if b"<!DOCTYPE" in (before + piece).replace(b"\x00", b""):  # UTF-16 too
+                raise ParseError(f"{info.filename} declares a DOCTYPE, which no office program writes.")
+            before = piece[-20:]
+    if size != info.file_size:
+        raise ParseError(f"{info.filename} unpacks to {size:,} bytes instead of {info.file_size:,}: a zip bomb.")
+
+
+def _part_name(name: str) -> str:
+    return name.replace("\\", "/").lstrip("/").casefold()
+
+
+def _describe(document: Document, properties: Iterable[tuple[str, str | None]]) -> None:
+    for name, value in properties:
+        key = _KEYS.get(name.casefold(), "")
+        if not value or value.strip().casefold() in NO_VALUE:
+            continue
+        if key == "title":
+            document.title = value
+        elif key:
+            document.metadata[key] = value[:10] if key in {"created", "modified"} else value  # the day, of ISO
+
+
+def _name(element: _Element) -> str:
+    """`{http://…/main}p` -> `p`: namespaces differ between editions of a format, names don't."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _attribute(element: _Element | None, name: str, default: str = "") -> str:
+    """Return an attribute whatever its namespace; `r:id`-like names ask for one with a namespace."""
+    for key, value in element.attrib.items() if element is not None else ():
+        if key == name or str(key).endswith(f"}}{name.removeprefix('r:')}"):
+            return str(value)
+    return default
+
+
+def _whole(text: str | None, default: int = 0) -> int:
+    return int(text) if text and re.fullmatch(r"-?\d{1,15}", text) else default
+
+
+def _within(parent: _Element, name: str) -> Iterator[_Element]:
+    """Yield children called `name`, also those wrapped in content controls or insertions."""
+    for child in parent:
+        if _name(child) == name:
+            yield child
+        elif _name(child) in {"sdt", "sdtContent", "customXml", "ins", "moveTo"}:
+            yield from _within(child, name)
+
+
+def _plain_table(rows: Iterable[dict[int, str]], place: str) -> Iterator[Block]:
+    """Make a table of rows, `{column: text}` without blanks; a single row or column is no table, but text."""
+    filled = [(0, row) for row in rows if row]
+    if len({column for _, row in filled for column in row}) > 1:
+        yield from _grid_tables(iter(filled), place, [])
+    else:
+        yield from (Block("text", text, place) for _, row in filled for text in row.values())
+
+
+def _grid_tables(rows: Iterator[_GridRow], place: str, notes: list[str]) -> Iterator[Block]:
+    """Make table blocks of numbered rows; the first one is the header, lone cells at the left above it are titles.
+
+    Columns that are blank throughout a block are left out.
+    """
+    body = _batch(rows, SHEET_BLOCK_ROWS)
+    left = min((min(row) for _, row in body), default=0)
+    wide = next((at for at, (_, row) in enumerate(body[:6]) if list(row) != [left]), 0)
+    yield from (Block("text", row[left], place) for _, row in body[:wide])
+    header = body[wide][1] if body else {}
+    body = body[wide + 1 :] + _batch(rows, wide + 1)
+    if header and not body:
+        yield Block("text", " | ".join(header[column] for column in sorted(header)), place)
+    while body:
+        columns = sorted({*header, *(column for _, row in body for column in row)})
+        note = f"columns beyond {MAX_COLUMNS:,} that hold anything are left out, {place}"
+        if len(columns) > MAX_COLUMNS and note not in notes:
+            notes.append(note)
+        lines = [table_row(row.get(column, "") for column in columns[:MAX_COLUMNS]) for _, row in ((0, header), *body)]
+        lines.insert(1, table_row(["---"] * len(columns[:MAX_COLUMNS])))
+        yield Block("table", "\n".join(lines), place, header=2, rows=tuple(number for number, _ in body if number))
+        body = _batch(rows, SHEET_BLOCK_ROWS)
+
+
+def _batch(rows: Iterator[_GridRow], most: int) -> list[_GridRow]:
+    """Take `most` rows, or what makes a million characters: all cells may share one long text."""
+    taken: list[_GridRow] = []
+    size = 0
+    while len(taken) < most and size < 1_000_000 and (row := next(rows, None)):
+        taken.append(row)
+        size += sum(map(len, row[1].values()))
+    return taken
+
+
+# --- flowing text: what .docx, .hwpx and .pptx have in common ---
+
+_MARKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "lineBreak": "\n"}
+_MARKS |= {"noBreakHyphen": "-", "hyphen": "-", "nbSpace": " ", "fwSpace": " "}
+_LEFT_OUT = frozenset({"pPr", "rPr", "tblPr", "tcPr", "trPr", "sectPr", "sdtPr"})  # properties
+_LEFT_OUT |= {"del", "delText", "moveFrom", "instrText", "rt"}  # deletions, field codes, readings of a ruby
+_END = ("footnotes", "endnotes", "comments", "header", "footer")
+_LIST_ITEM = re.compile(r" *- ")
+_PAGE_NUMBER = re.compile(r"(?:page|of|쪽|페이지|면|[\W\d_])*", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """One paragraph's pieces: text and the tables in it, then the text boxes that are anchored to it."""
+
+    parts: list[str | _Element] = field(default_factory=list)
+    boxes: list[_Element] = field(default_factory=list)
+    deleted: bool = False
+
+    def add(self, text: str | None) -> None:
+        if text and not self.deleted:
+            self.parts.append(text)
+
+
+class _Flow:
+    """Walks paragraphs, tables in paragraphs and paragraphs in tables; each format says how it differs."""
+
+    def __init__(self) -> None:
+        self.place = ""
+        self.numbered = 0  # notes met so far
+        self.aside: list[Block] = []  # notes, comments, headers and footers, which follow the body
+        self.seen: set[tuple[str, str]] = set()
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        """Return a paragraph's heading level, or 0, and the mark of a list item, such as `  - `."""
+        raise NotImplementedError
+
+    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
+        """Yield each row's cells by column, a merged one only where it begins."""
+        raise NotImplementedError
+
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+        """Treat an element that only this format has; False leaves it to the common walk."""
+        raise NotImplementedError
+
+    def body(self, elements: Iterable[_Element]) -> Iterator[Block]:
+        """Yield the blocks of the body, list items that follow each other as one."""
+        items: list[str] = []
+        for number, element in enumerate(elements):
+            for block in self.block(element):
+                if block.kind == "text" and _LIST_ITEM.match(block.text):
+                    items.append(block.text)
+                    continue
+                if items:
+                    yield Block("text", "\n".join(items))
+                    items = []
+                yield block
+            if number % 1000 == 0:
+                yield Block("text", "")  # a million empty paragraphs: parse() looks at its clock
+        yield Block("text", "\n".join(items))
+
+    def blocks(self, parent: _Element, nested: bool = False) -> Iterator[Block]:
+        """Yield the blocks in an element; nested, tables become lines of text."""
+        for child in parent:
+            yield from self.block(child, nested)
+
+    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
+        name = _name(element)
+        if name == "p":
+            yield from self.paragraph(element, nested)
+        elif name == "tbl":
+            yield from self.table(element, nested)
+        elif name not in _LEFT_OUT:
+            yield from self.blocks(_chosen(element) if name == "AlternateContent" else element, nested)
+
+    def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
+        line = _Pieces()
+        self.inline(element, line)
+        level, mark = self.style(element)
+        text = ""
+        for part in line.parts:
+            if isinstance(part, str):
+                text += part
+            else:
+                yield from self.words(text, level, mark)
+                yield from self.table(part, nested)
+                text = ""
+        yield from self.words(text, level, mark)
+        for box in line.boxes:
+            yield from self.blocks(box, nested)
+
+    def words(self, text: str, level: int, mark: str) -> Iterator[Block]:
+        text = text.strip()
+        if text and level and len(text) <= MAX_HEADING_CHARS:
+            yield Block("heading", " ".join(text.split()), self.place, level=level)
+        elif text:
+            yield Block("text", mark + text, self.place)
+
+    def table(self, element: _Element, nested: bool) -> Iterator[Block]:
+        """Yield a table; one of a single row or column is layout, whose cells are read like the page."""
+        grid = list(self.grid(element))
+        if nested:
+            rows = (" / ".join(filter(None, map(self.cell, row.values()))) for row in grid)
+            yield Block("text", "; ".join(filter(None, rows)), self.place)
+        elif len(grid) < 2 or len({column for row in grid for column in row}) < 2:
+            for cell in chain.from_iterable(row.values() for row in grid):
+                yield from self.blocks(cell)
+        else:
+            texts = ({at: text for at, cell in row.items() if (text := self.cell(cell))} for row in grid)
+            yield from _plain_table(texts, self.place)
+
+    def cell(self, cell: _Element) -> str:
+        return " ".join(self.flat(cell).split())
+
+    def flat(self, element: _Element) -> str:
+        """Return all text in an element, a line for each paragraph."""
+        return "\n".join(block.text for block in self.blocks(element, nested=True) if block.text)
+
+    def inline(self, element: _Element, line: _Pieces) -> None:
+        mixed = _name(element) == "t"  # .hwpx has tabs and breaks amid the text
+        for child in element:
+            self.piece(child, _name(child), line)
+            if mixed:
+                line.add(child.tail)
+
+    def piece(self, element: _Element, name: str, line: _Pieces) -> None:
+        if name in _LEFT_OUT or self.special(element, name, line):
+            return
+        if name in _MARKS:
+            line.add(_MARKS[name])
+        elif name in {"oMath", "oMathPara", "equation"}:
+            line.add(_equation(element))
+        elif name == "tbl":
+            line.parts.append(element)
+        elif name in {"txbxContent", "drawText", "caption"}:
+            line.boxes.append(element)
+        else:
+            line.add(element.text if name == "t" else "")
+            self.inline(_chosen(element) if name == "AlternateContent" else element, line)
+
+    def note(self, body: _Element, place: str) -> str:
+        """Number a footnote or endnote, keep its text for the end, return its mark."""
+        self.numbered += 1
+        mark = f"[^{self.numbered}]"
+        self.aside.append(Block("text", f"{mark}: {self.flat(body)}", place))
+        return mark
+
+    def once(self, text: str, place: str, author: str = "") -> None:
+        """Keep a comment, header or footer for the end, unless it was met before or is only a page number."""
+        if (place, text) not in self.seen and not (place in {"header", "footer"} and _PAGE_NUMBER.fullmatch(text)):
+            self.seen.add((place, text))
+            self.aside.append(Block("text", f"{author}: {text}" if author else text, place))
+
+    def end(self) -> Iterator[Block]:
+        """Yield what follows the body."""
+        yield from sorted(self.aside, key=lambda block: _END.index(block.place))
+
+
+def _chosen(alternatives: _Element) -> _Element:
+    """Return the first form of mc:AlternateContent that is not empty: the same text follows again in an older form."""
+    return next((form for form in alternatives if len(form)), alternatives)
+
+
+def _equation(element: _Element) -> str:
+    """Return an equation's text as it stands in the file."""
+    return "".join(item.text or "" for item in element.iter("{*}t", "{*}script"))
+
+
+# --- .docx ---
+
+_HEADING = re.compile(r"(?:heading|제목)\s*([1-9])", re.IGNORECASE)
+_SYMBOL_FONT = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))  # its letters are Greek
+_SYMBOL_FONT |= zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True)
+_SYMBOL_FONT |= {0xA3: "≤", 0xA5: "∞", 0xB0: "°", 0xB1: "±", 0xB3: "≥", 0xB4: "×", 0xB7: "•", 0xB8: "÷", 0xB9: "≠"}
+_WINGDINGS = {0x6F: "□", 0xA7: "▪", 0xA8: "☐", 0xD8: "▶", 0xE0: "→", 0xFB: "✗", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """A paragraph style; None: it inherits from `base`."""
+
+    base: str
+    level: int | None
+    list_level: int | None  # -1: no list
+
+
+class _Word(_Flow):
+    def __init__(self, package: _Package, part: str) -> None:
+        super().__init__()
+        self.package = package
+        self.links = list(package.relations(part).values())
+        self.styles: dict[str, _Style] = {}
+        for style in (child for root in self.linked("styles") for child in root.iterfind("{*}style")):
+            name = _attribute(style.find("{*}name"), "val")
+            level, list_level = _outline(style.find("{*}pPr"))
+            level = _named_level(name) if level is None else level
+            base = _attribute(style.find("{*}basedOn"), "val")
+            self.styles[_attribute(style, "styleId")] = _Style(base, level, list_level)
+        self.bodies = {
+            (kind, _attribute(note, "id")): note
+            for kind in ("footnote", "endnote")
+            for root in self.linked(f"{kind}s")
+            for note in root
+            if _attribute(note, "type", "normal") == "normal"
+        }
+
+    def linked(self, kind: str) -> Iterator[_Element]:
+        for found, part in self.links:
+            root = self.package.xml(part) if found == kind else None
+            if root is not None:
+                yield root
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        properties = paragraph.find("{*}pPr")
+        level, depth = _outline(properties)
+        style = _attribute(properties.find("{*}pStyle"), "val") if properties is not None else ""
+        for _ in range(20):  # a chain may be a circle
+            known = self.styles.get(style)
+            if known is None:
+                level = _named_level(style) if level is None else level
+                break
+            level = known.level if level is None else level
+            depth = known.list_level if depth is None else depth
+            style = known.base
+        return level or 0, "" if depth is None or depth < 0 else "  " * min(depth, 9) + "- "
+
+    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
+        for row in _within(table, "tr"):
+            if row.find("{*}trPr/{*}del") is not None:
+                continue
+            column, cells = _whole(_attribute(row.find("{*}trPr/{*}gridBefore"), "val")), {}
+            for cell in _within(row, "tc"):
+                merge = cell.find("{*}tcPr/{*}vMerge")
+                if merge is None or _attribute(merge, "val") == "restart":
+                    cells[column] = cell
+                column += max(_whole(_attribute(cell.find("{*}tcPr/{*}gridSpan"), "val")), 1)
+            yield cells
+
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+        if name == "r":
+            hidden = element.find("{*}rPr/{*}vanish")
+            return hidden is not None and _attribute(hidden, "val") not in {"0", "false", "off"}
+        if name in {"footnoteReference", "endnoteReference"}:
+            kind = name.removesuffix("Reference")
+            body = self.bodies.get((kind, _attribute(element, "id")))
+            line.add(self.note(body, f"{kind}s") if body is not None else "")
+            return True
+        if name == "sym":
+            line.add(_symbol(_attribute(element, "char"), _attribute(element, "font")))
+        return name == "sym"
+
+    def end(self) -> Iterator[Block]:
+        for comment in (child for root in self.linked("comments") for child in root):
+            self.once(self.flat(comment), "comments", _attribute(comment, "author"))
+        for place in ("header", "footer"):
+            for root in self.linked(place):
+                self.once(self.flat(root), place)
+        yield from super().end()
+
+
+def _outline(properties: _Element | None) -> tuple[int | None, int | None]:
+    """Read a heading level (0: body text) and a list level (-1: no list) from paragraph properties; None: not said."""
+    if properties is None:
+        return None, None
+    outline = _whole(_attribute(properties.find("{*}outlineLvl"), "val"), -1)
+    number = properties.find("{*}numPr")
+    depth = _whole(_attribute(number.find("{*}ilvl"), "val")) if number is not None else None
+    if number is not None and _attribute(number.find("{*}numId"), "val") == "0":
+        depth = -1
+    return (None if outline < 0 else (outline + 1) % 10 if outline < 10 else 0), depth
+
+
+def _named_level(name: str) -> int | None:
+    match = _HEADING.fullmatch(name)
+    return int(match[1]) if match else 1 if name.casefold() in {"title", "제목"} else None
+
+
+def _symbol(code: str, font: str) -> str:
+    number = int(code, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,5}", code) else 0
+    if 0xF000 <= number <= 0xF0FF:  # a font of its own, in the private area
+        table = _SYMBOL_FONT if font.casefold() == "symbol" else _WINGDINGS if "wingdings" in font.casefold() else {}
+        return table.get(number - 0xF000, "")
+    return chr(number) if number >= 32 else ""
+
+
+def docx(data: bytes, document: Document) -> Iterator[Block]:
+    package = _Package(data, document, "docx")
+    part = package.main("word/document.xml", document)
+    word = _Word(package, part)
+    tags = ("p", "tbl", "sdt", "customXml", "ins", "moveTo", "AlternateContent")
+    yield from word.body(package.stream(part, "body", tags))
+    yield from word.end()
+
+
+# --- .hwpx ---
+
+_SECTION = re.compile(r"contents/section(\d+)\.xml")
+
+
+class _Hangul(_Flow):
+    def __init__(self, header: _Element | None) -> None:
+        super().__init__()
+        items = header.iter("{*}paraPr", "{*}style") if header is not None else iter(())
+        self.memos: list[str] = []
+        self.formats: dict[tuple[str, str], tuple[int, str]] = {}  # (element, id) -> what style() returns
+        for item in items:
+            heading = item.find("{*}heading")
+            depth = min(_whole(_attribute(heading, "level")), 9)
+            kind = _attribute(heading, "type")
+            named = re.fullmatch(r"개요 ?([1-9])", item.get("name", ""))
+            level = int(named[1]) if named else min(depth + 1, 9) if kind == "OUTLINE" else 0
+            mark = "  " * depth + "- " if kind in {"BULLET", "NUMBER"} else ""
+            self.formats[_name(item), item.get("id", "")] = (level, mark)
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        level, mark = self.formats.get(("paraPr", paragraph.get("paraPrIDRef", "")), (0, ""))
+        return level or self.formats.get(("style", paragraph.get("styleIDRef", "")), (0, ""))[0], mark
+
+    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
+        for row in table.iterfind("{*}tr"):
+            cells: dict[int, _Element] = {}
+            for cell in row.iterfind("{*}tc"):
+                cells[_whole(_attribute(cell.find("{*}cellAddr"), "colAddr"), len(cells))] = cell
+            yield cells
+
+    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
+        if _name(element) == "memogroup":  # the same again stands where it is anchored, with its author
+            self.memos += map(self.flat, element)
+        else:
+            yield from super().block(element, nested)
+
+    def end(self) -> Iterator[Block]:
+        for memo in self.memos:
+            self.once(memo, "comments")
+        yield from super().end()
+
+    def table(self, element: _Element, nested: bool) -> Iterator[Block]:
+        for caption in element.iterfind("{*}caption"):
+            yield from self.blocks(caption, nested)
+        yield from super().table(element, nested)
+
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+        if name in {"footNote", "endNote"}:
+            line.add(self.note(element, f"{name.lower()}s"))
+        elif name in {"header", "footer"}:
+            self.once(self.flat(element), name)
+        elif name == "hiddenComment" or (name == "fieldBegin" and element.get("type") == "MEMO"):
+            author = next((item.text for item in element.iter("{*}stringParam") if item.get("name") == "Author"), "")
+            self.once(self.flat(element), "comments", author or "")
+        elif name == "autoNum":
+            line.add(element.get("num") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else "")
+        elif name == "deleteBegin":
+            line.deleted = True
+        elif name == "deleteEnd":
+            if not line.deleted:  # the deletion began in an earlier paragraph
+                line.parts = [part for part in line.parts if not isinstance(part, str)]
+            line.deleted = False
+        elif name in {"compose", "textart"}:  # characters laid over each other; decorated text
+            line.add(element.get("composeText") or element.get("text"))
+        elif name == "mainText":  # of a ruby
+            line.add(element.text)
+        else:
+            return False
+        return True
+
+
+def hwpx(data: bytes, document: Document) -> Iterator[Block]:
+    package = _Package(data, document, "hwpx")
+    if "meta-inf/manifest.xml" in package.parts and b"encryption-data" in package.open("META-INF/manifest.xml").read():
+        raise NeedsAction("protected by a password: save it without one.")
+    about = package.xml("Contents/content.hpf")
+    for item in about.iter("{*}title", "{*}meta") if about is not None else ():
+        value = item.text or item.get("content", "").removeprefix("text")  # content="text" tells its kind
+        _describe(document, [(item.get("name", _name(item)), value)])
+    sections = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
+    hangul = _Hangul(package.xml("Contents/header.xml"))
+    for _, name in sections or [(0, "Contents/section0.xml")]:
+        yield from hangul.body(package.stream(name, "sec", ("p", "memogroup")))
+    yield from hangul.end()
+
+
+# --- .pptx ---
+
+_NOT_SHOWN = frozenset({"sldNum", "dt", "sldImg"})
+_SAME_LINE = 228_600  # a quarter inch in EMU: tops closer than this are one line of shapes
+
+
+class _Deck(_Flow):
+    def __init__(self, package: _Package) -> None:
+        super().__init__()
+        self.package = package
+        self.layouts: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        properties = paragraph.find("{*}pPr")
+        depth = min(_whole(_attribute(properties, "lvl")), 9)
+        bullet = properties is not None and any(_name(child) in {"buChar", "buAutoNum"} for child in properties)
+        return 0, "  " * depth + "- " if bullet or depth else ""
+
+    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
+        for row in table.iterfind("{*}tr"):
+            cells = enumerate(row.iterfind("{*}tc"))
+            yield {at: cell for at, cell in cells if not (cell.get("hMerge") or cell.get("vMerge"))}
+
+    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+        return name == "fld" and element.get("type", "").startswith(("slidenum", "datetime"))
+
+    def slide(self, part: str, number: int) -> Iterator[Block]:
+        """Yield a slide's title, its shapes in reading order, then its notes."""
+        root = self.package.xml(part)
+        if root is None:
+            raise ParseError("it is missing or damaged")
+        links = self.package.relations(part)
+        self.place = f"slide {number}"
+        if root.get("show") in {"0", "false"}:
+            self.place += " (hidden)"
+        kinds = dict(links.values())
+        corners = self.corners(kinds.get("slideLayout", ""))
+        shapes = list(self.shapes(root, links, corners))
+        yield from sorted(shapes, key=lambda block: block.kind != "heading")
+        notes = self.package.xml(kinds.get("notesSlide", ""))
+        if notes is not None:
+            self.place = f"slide {number}, notes"
+            yield from (replace(block, kind="text", level=0) for block in self.shapes(notes, {}, {}))
+
+    def corners(self, layout: str) -> dict[str, tuple[int, int]]:
+        """Return where a layout puts its placeholders, by idx: a slide's own often say nothing of their place."""
+        if layout not in self.layouts:
+            master = dict(self.package.relations(layout).values()).get("slideMaster", "")
+            found: dict[str, tuple[int, int]] = {}
+            for part in (layout, master):
+                root = self.package.xml(part)
+                for shape in root.iter("{*}sp") if root is not None else ():
+                    holder = shape.find(".//{*}nvPr/{*}ph")
+                    corner = _corner(shape)
+                    if holder is not None and corner is not None:
+                        key = holder.get("idx", "") if part == layout else holder.get("type", "body")
+                        found.setdefault(key, corner)
+            self.layouts[layout] = found
+        return self.layouts[layout]
+
+    def shapes(
+        self, tree: _Element, links: dict[str, tuple[str, str]], corners: dict[str, tuple[int, int]]
+    ) -> Iterator[Block]:
+        for shape in _in_reading_order(tree, corners):
+            name, holder = _name(shape), shape.find(".//{*}nvPr/{*}ph")
+            kind = _attribute(holder, "type") if name != "grpSp" else ""
+            if name == "grpSp":
+                yield from self.shapes(shape, links, corners)
+            elif name == "graphicFrame":
+                yield from self.graphic(shape, links)
+            elif kind in {"ftr", "hdr"}:
+                self.once(self.flat(shape), "footer")
+            elif kind not in _NOT_SHOWN:
+                text = self.flat(shape)
+                title = kind in {"title", "ctrTitle"} and 0 < len(text) <= MAX_HEADING_CHARS
+                yield from self.words(text, int(title), "")
+
+    def graphic(self, frame: _Element, links: dict[str, tuple[str, str]]) -> Iterator[Block]:
+        """Yield a table, a chart or a diagram (SmartArt)."""
+        for element in frame.iter("{*}tbl", "{*}chart", "{*}relIds"):
+            if _name(element) == "tbl":
+                yield from self.table(element, nested=False)
+                continue
+            link = _attribute(element, "r:id") or _attribute(element, "r:dm")
+            root = self.package.xml(links.get(link, ("", ""))[1])
+            if root is None:
+                continue
+            if _name(element) == "chart":
+                yield from _plain_table(_chart_rows(root), self.place)
+            else:
+                yield from self.words(self.flat(root), 0, "")
+
+
+def _in_reading_order(tree: _Element, corners: dict[str, tuple[int, int]]) -> list[_Element]:
+    """Sort shapes from the top down, those on one line from the left; one that has no place comes first."""
+    placed = []
+    for order, shape in enumerate(_shapes_in(tree)):
+        holder = shape.find("{*}nvSpPr/{*}nvPr/{*}ph")
+        inherited = corners.get(_attribute(holder, "idx", "-")) or corners.get("body") if holder is not None else None
+        top, left = _corner(shape) or inherited or (0, 0)
+        placed.append((top, left, order, shape))
+    placed.sort(key=lambda item: item[:3])
+    line = 0
+    lines: list[tuple[int, int, int, _Element]] = []
+    for top, left, order, shape in placed:
+        line = top if not lines or top - line > _SAME_LINE else line
+        lines.append((line, left, order, shape))
+    return [shape for *_, shape in sorted(lines, key=lambda item: item[:3])]
+
+
+def _shapes_in(tree: _Element) -> Iterator[_Element]:
+    for child in tree:
+        name = _name(child)
+        if name in {"sp", "grpSp", "graphicFrame", "cxnSp"}:
+            yield child
+        elif name in {"cSld", "spTree", "AlternateContent"}:
+            yield from _shapes_in(_chosen(child) if name == "AlternateContent" else child)
+
+
+def _corner(shape: _Element) -> tuple[int, int] | None:
+    """Return (top, left) in EMU, if the shape says so itself."""
+    for path in ("{*}spPr/{*}xfrm/{*}off", "{*}grpSpPr/{*}xfrm/{*}off", "{*}xfrm/{*}off"):
+        offset = shape.find(path)
+        if offset is not None:
+            return _whole(offset.get("y")), _whole(offset.get("x"))
+    return None
+
+
+def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
+    """Yield a chart as a table: its title and the series' names, then each category with its values."""
+    title = root.find(".//{*}chart/{*}title")
+    words = "".join(item.text or "" for item in title.iter("{*}t")) if title is not None else ""
+    rows: dict[int, dict[int, str]] = {-1: {0: words.strip() or "chart"}}
+    for column, series in enumerate(root.iterfind(".//{*}ser"), 1):
+        name = series.find("{*}tx")
+        rows[-1][column] = "".join(item.text or "" for item in name.iter("{*}v")) if name is not None else ""
+        for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column)):
+            for point in series.iterfind(f"{{*}}{path}//{{*}}pt"):
+                rows.setdefault(_whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
+    for _, row in sorted(rows.items()) if words or len(rows) > 1 else ():
+        yield {column: text for column, text in row.items() if text.strip()}
+
+
+def _chart_value(text: str) -> str:
+    return f"{float(text):.15g}" if re.fullmatch(r"-?\d+\.\d{15,}", text) else text  # 4.4000000000000004
+
+
+def pptx(data: bytes, document: Document) -> Iterator[Block]:
+    package = _Package(data, document, "pptx")
+    part = package.main("ppt/presentation.xml", document)
+    links = package.relations(part)
+    deck = _Deck(package)
+    slides = package.xml(part)
+    if slides is None:
+        raise ParseError(f"{part} is damaged. Open the file, and save it anew.")
+    for number, entry in enumerate(slides.iterfind(".//{*}sldId"), 1):
+        try:
+            yield from list(deck.slide(links.get(_attribute(entry, "r:id"), ("", ""))[1], number))
+        except ParseError as error:
+            document.partial.append(f"slide {number} is left out: {error}")
+    yield from deck.end()
+
+
+# --- .xlsx ---
+
+_FORMAT_MARKS = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|"([^"]*)"|\\(.)')
+_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,10}))?([^#0?.,/@]*)")  # before, 0, decimals, after
+# A formula whose value was not stored; an empty text (t="str") is a value.
+_UNVALUED = re.compile(rb'<c\b(?![^<>]*t="str")[^<>]*+>\s*+<f\b[^<]*+(?:</f>)?\s*+(?:<v\s*+/>|<v>\s*+</v>)?\s*+</c>')
+
+
+def xlsx(data: bytes, document: Document) -> Iterator[Block]:
+    package = _Package(data, document, "xlsx")
+    package.main("xl/workbook.xml", document)
+    _look_over(package, document)
+    import openpyxl
+
+    warnings.filterwarnings("ignore", module="openpyxl")  # it prints what it does not support
+    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    room = MAX_SHEET_ROWS
+    for sheet in book.worksheets:
+        place = f"sheet {sheet.title}" + (" (hidden)" if sheet.sheet_state != "visible" else "")
+        rows = _sheet_rows(sheet)
+        try:
+            for block in _grid_tables(islice(rows, room), place, document.partial):
+                room = max(room - max(len(block.rows), 1), 0)
+                yield block
+            if next(rows, None):
+                document.partial.append(f"only the first {MAX_SHEET_ROWS:,} rows are read; the rest begins in {place}")
+                return
+        except Exception as error:  # noqa: BLE001 - one broken sheet must not lose the others
+            document.partial.append(f"{place} can't be read to its end ({error})")
+
+
+def _look_over(package: _Package, document: Document) -> None:
+    """Refuse sheets of millions of blank cells; tell of formulas whose values were not stored, which read as blank."""
+    unvalued = 0
+    for name in package.parts:
+        if name.startswith("xl/worksheets/") and name.endswith(".xml"):
+            xml = package.open(name).read()
+            blank = xml.count(b"<c ") - xml.count(b"<v>") - xml.count(b"<is>")
+            if blank > MAX_BLANK_CELLS:
+                raise ParseError(f"{name} has {blank:,} blank cells. Delete those beyond the data.")
+            unvalued += len(_UNVALUED.findall(xml)) if b"<f" in xml else 0
+    if unvalued:
+        document.partial.append(f"{unvalued:,} formulas have no stored value: save the file in a spreadsheet program")
+
+
+def _sheet_rows(sheet: Any) -> Iterator[tuple[int, dict[int, str]]]:
+    """Yield the rows of a sheet that hold anything: (number, {column: text})."""
+    sheet.reset_dimensions()  # the declared size may be wrong, and rows beyond it would be dropped
+    for cells in sheet.iter_rows(max_row=1_048_576):
+        row = {cell.column: text for cell in cells if cell.value is not None and (text := _shown_cell(cell))}
+        if row:
+            yield next(cell.row for cell in cells if cell.value is not None), row
+
+
+def _shown_cell(cell: Any) -> str:
+    """Return a cell as the spreadsheet shows it, where that is cheap; dates as ISO."""
+    value = cell.value
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        return _shown_number(value, cell.number_format or "")
+    if isinstance(value, datetime):
+        value = (value + timedelta(microseconds=500_000)).replace(microsecond=0)  # 11:59:59.9999 is noon
+        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00").removesuffix(":00")
+    if isinstance(value, clock):
+        return value.isoformat("seconds")
+    return str(value).strip()
+
+
+def _shown_number(value: float, code: str) -> str:
+    """`1234.5, '#,##0.00'` -> `1,234.50`; `0.125, '0.0%'` -> `12.5%`; `0.1 + 0.2, 'General'` -> `0.3`."""
+    form = _number_format(code)
+    if form is None or abs(value) >= 1e15:
+        return str(value) if isinstance(value, int) else f"{value:.15g}"
+    before, whole, places, after = (part or "" for part in form.groups())
+    exact = abs(Decimal(f"{value:.15g}")) * (100 if "%" in after else 1)
+    rounded = exact.quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
+    number, _, decimals = f"{rounded:{',' if ',' in whole else ''}f}".partition(".")
+    least = places.count("0")  # decimals that are shown even if they are zeros
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
+    number = number.rjust(whole.count("0"), "0") + ("." if decimals else "") + decimals
+    sign = "-" if value < 0 and number.strip("0.,") else ""
+    return f"{sign}{before}{number}{after}".strip()
+
+
+@lru_cache(maxsize=1000)
+def _number_format(code: str) -> re.Match[str] | None:
+    """Take a simple number format apart; None for what is shown as it is: General, dates, fractions, conditions."""
+    if len(code) > 200 or re.search(r"\[[<>=]", code):
+        return None
+    positive = code.split(";")[0]
+    return _FORMAT.fullmatch(_FORMAT_MARKS.sub(lambda mark: mark[1] or mark[2] or mark[3] or "", positive))
