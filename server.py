@@ -854,11 +854,9 @@ def _file_form(record: FileText) -> tuple[str, dict[str, Any]]:
 
 def serve(base: Path) -> None:
     """Serve MCP on standard input and output until the client is gone."""
-    tools = Tools(base)
     sys.stdin = _repaired_input()
     with _ends_with_its_client():
-        make_server(tools).run("stdio")
-    tools.close()
+        make_server(Tools(base)).run("stdio")
 
 
 class _Repaired(io.RawIOBase):

@@ -629,11 +629,12 @@ def test_progress_is_plain_lines_elsewhere(seoga: Run, documents: Path, monkeypa
 @posix
 def test_a_reader_that_leaves_early_causes_no_traceback(seoga: Run, documents: Path) -> None:
     seoga("add", write(documents, {f"{n}.md": f"# Rent {n}\n\nrent {n}" for n in range(60)}))
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     for arguments in (["search", "rent", "--top-k=50"], ["search", "rent", "--json"], ["status"], ["--help"]):
         reader, writer = os.pipe()
         os.close(reader)
         with os.fdopen(writer, "wb") as out:
-            done = spawn(*arguments, capture_output=False, stdout=out, stderr=subprocess.PIPE)
+            done = spawn(*arguments, capture_output=False, stdout=out, stderr=subprocess.PIPE, env=buffered)
         assert b"Traceback" not in done.stderr, arguments
         assert b"Exception ignored" not in done.stderr, arguments
 
