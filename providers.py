@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_ANSWER_BYTES = 64 * 1024 * 1024  # 64 MB: 2,048 vectors of 3,072 numbers, written out
+MAX_ANSWER_BYTES = (
+    64 * 1024 * 1024
+)  # 64 MB: about 1,200 vectors of 3,072 numbers; more than that is asked for again by halves
 TICK_SECONDS = 0.2  # between two looks at `stop`
 DETAIL_CHARS = 300  # of a provider's own words in a message
 THINKING_TOKENS = 4096  # allowed on top, once a model has spent all of its answer on thinking
@@ -295,34 +298,39 @@ class _Exchange(threading.Thread):
     httpx's timeouts are for each read: a server that sends a byte now and then keeps them from ever firing.
     """
 
-    def __init__(self, client: httpx.Client, url: str, headers: Mapping[str, str], content: bytes) -> None:
+    def __init__(self, fetch: Callable[[Stop], _Reply]) -> None:
         super().__init__(name="seoga-request", daemon=True)
-        self._request = (client, url, headers, content)
+        self._fetch = fetch
         self.reply = _Reply()
         self.abandoned = False
         self.done = threading.Event()
 
     def run(self) -> None:
         try:
-            self.reply = self._send(*self._request)
+            self.reply = self._fetch(lambda: self.abandoned)
+        except ImportError as error:  # the environment names a SOCKS proxy, and what httpx needs for one is not there
+            self.reply = _Reply(fault=str(error), kind=Refused)
         except Exception as error:  # noqa: BLE001  whatever fails is a fault of this request; only its text goes on
             self.reply = _Reply(fault=str(error) or type(error).__name__)
         finally:
-            del self._request  # its headers hold the key
+            del self._fetch  # it holds the key
             self.done.set()
 
-    def _send(self, client: httpx.Client, url: str, headers: Mapping[str, str], content: bytes) -> _Reply:
-        with client.stream("POST", url, headers=headers, content=content) as response:
-            parts, size = [], 0
-            for part in response.iter_bytes():
-                size += len(part)
-                if size > MAX_ANSWER_BYTES:
-                    return _Reply(fault=f"its answer is larger than {MAX_ANSWER_BYTES >> 20} MB", kind=BadAnswer)
-                if self.abandoned:
-                    break
-                parts.append(part)
-            retry_after, location = (response.headers.get(name, "") for name in ("retry-after", "location"))
-            return _Reply(response.status_code, retry_after, location, b"".join(parts))
+
+def _fetch(
+    open_client: Callable[[], httpx.Client], url: str, headers: Mapping[str, str], content: bytes, is_abandoned: Stop
+) -> _Reply:
+    with open_client().stream("POST", url, headers=headers, content=content) as response:
+        parts, size = [], 0
+        for part in response.iter_bytes():
+            size += len(part)
+            if size > MAX_ANSWER_BYTES:
+                return _Reply(fault=f"its answer is larger than {MAX_ANSWER_BYTES >> 20} MB", kind=BadAnswer)
+            if is_abandoned():
+                break
+            parts.append(part)
+        retry_after, location = (response.headers.get(name, "") for name in ("retry-after", "location"))
+        return _Reply(response.status_code, retry_after, location, b"".join(parts))
 
 
 class _Link:
@@ -399,50 +407,51 @@ class _Link:
                 wait = policy.first_wait * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
             if wait > policy.longest_wait or time.monotonic() - began + wait > policy.patience:
                 break
-            if not self._pause(wait):
-                return self.error(Cancelled, f"was not asked again: {_CANCELLED}.")
+            while wait > 0 and not self._stop():
+                self._sleep(min(TICK_SECONDS, wait))
+                wait -= TICK_SECONDS
             with self._lock:
                 self.usage.retries += 1
         return result
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait, and return whether to go on."""
-        while seconds > 0 and not self._stop():
-            self._sleep(min(TICK_SECONDS, seconds))
-            seconds -= TICK_SECONDS
-        return not self._stop()
-
     def _send_once(self, url: str, content: bytes) -> Any:
-        headers = self._headers()
-        if isinstance(headers, ProviderError):
-            return headers
-        exchange = _Exchange(self._open(), url, headers, content)
+        fault = _Reply(fault=_CANCELLED, kind=Cancelled) if self._stop() else self._key_fault()
+        if fault:
+            return self._judge(fault, url)
+        exchange = _Exchange(partial(_fetch, self._open, url, self._headers(), content))
         until = time.monotonic() + self._policy.deadline
+        exchange.start()
         with self._lock:
             self.usage.calls += 1
-        exchange.start()
         while not exchange.done.wait(max(0.0, min(TICK_SECONDS, until - time.monotonic()))):
-            is_stopped = self._stop()
-            if is_stopped or time.monotonic() >= until:
+            if self._stop():
+                fault = _Reply(fault=_CANCELLED, kind=Cancelled)
+            elif time.monotonic() >= until:
+                fault = _Reply(fault=f"no whole answer within {self._policy.deadline:g} s")
+            if fault:
                 exchange.abandoned = True
-                self._left = [left for left in self._left if left.is_alive()] + [exchange]
-                late = _Reply(fault=f"no whole answer within {self._policy.deadline:g} s")
-                return self._judge(_Reply(fault=_CANCELLED, kind=Cancelled) if is_stopped else late, url)
+                with self._lock:
+                    self._left = [left for left in self._left if left.is_alive()] + [exchange]
+                return self._judge(fault, url)
         return self._judge(exchange.reply, url)
 
     # --- the key ---
 
-    def _headers(self) -> dict[str, str] | Refused:
-        service, key = self._service, self._key()
+    def _key_fault(self) -> _Reply | None:
+        key = self._key()
+        if not (key.isascii() and key.isprintable()):
+            return _Reply(fault=f"the key in {self._variable} holds characters that no key has", kind=Refused)
+        if not key and self._service.needs_key and not _is_local(self._host):
+            return _Reply(fault=f"a key is needed. {self._key_remedy()}", kind=Refused)
+        return None
+
+    def _headers(self) -> dict[str, str]:
         headers = {"content-type": "application/json", "user-agent": f"seoga/{VERSION}"}
         if self.provider == "anthropic":
             headers["anthropic-version"] = "2023-06-01"
-        if not (key.isascii() and key.isprintable()):
-            return self.error(Refused, f"can't use the key in {self._variable}: it holds characters that no key has.")
+        key, service = self._key(), self._service
         if key:
             headers |= {"api-key": key} if self.is_azure else {service.key_header: service.key_prefix + key}
-        elif service.needs_key and not _is_local(self._host):
-            return self.error(Refused, f"needs a key, and none is there. {self._key_remedy()}")
         return headers
 
     def _key(self) -> str:
@@ -453,10 +462,10 @@ class _Link:
 
     def _key_remedy(self) -> str:
         if self._preset or self.is_own_host:
-            return f"Set the environment variable {self._variable} to a valid key."
+            return f"Set the environment variable {self._variable} to a valid key"
         return (
             f"apiKeyPreset is empty, so no key is sent to {self._host}. Set it in config.json to the name of a key "
-            f"({self.provider.capitalize()} stands for the environment variable {self._variable})."
+            f"({self.provider.capitalize()} stands for the environment variable {self._variable})"
         )
 
     def _detail(self, text: str) -> str:
@@ -471,7 +480,7 @@ class _Link:
         """Return the JSON of an answer, or the error that it or its absence is."""
         where = _shown(url)
         if reply.fault:
-            hint = " Is it running? `ollama serve` starts it." if "refused" in reply.fault and self.is_own_host else ""
+            hint = " `ollama serve` starts it." if self.provider == "ollama" and reply.kind is Outage else ""
             return self.error(reply.kind, f"at {where} gave no answer: {self._detail(reply.fault)}.{hint}")
         if 200 <= reply.status < 300:
             return self._read(reply, where)
@@ -499,7 +508,7 @@ class _Link:
         if 300 <= reply.status < 400:
             return "answers with a redirect, which is not followed. Correct baseUrl."
         if kind is Refused:
-            return f"refuses this account. {self._key_remedy()}"
+            return f"refuses this account. {self._key_remedy()}."
         if kind is ModelNotFound:
             hint = f" (`ollama pull {self.model}` brings it)" if self.provider == "ollama" else ""
             return f"knows no such model or address. Check model and baseUrl{hint}."
@@ -643,6 +652,10 @@ class _HttpEmbedder:
         return " ".join((self.provider, self.model, f"dimension={self._settings.dimension or 'native'}", *each))
 
     def embed(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        if not texts:
+            import numpy as np
+
+            return np.empty((0, self._dimension), np.float32)
         rows = self._ask([self._prefix[kind] + text for text in texts], kind)
         vectors = _unit_rows(rows, len(texts), self._dimension)
         if isinstance(vectors, str):
@@ -745,7 +758,8 @@ def _unit_rows(rows: list[Any], expected: int, dimension: int) -> NDArray[np.flo
         return "a vector is missing, empty or not made of numbers"
     lengths = {len(row) for row in rows} | ({dimension} if dimension else set())
     if len(lengths) > 1:
-        return f"vectors of {_either(lengths)} numbers, where all must have {dimension or 'the same'}"
+        some = " or ".join(map(str, sorted(lengths)[:3]))
+        return f"vectors of {some} numbers, where all must have {dimension or 'the same number'}"
     try:
         vectors = np.asarray(rows, dtype=np.float64)
     except OverflowError:
@@ -758,10 +772,6 @@ def _unit_rows(rows: list[Any], expected: int, dimension: int) -> NDArray[np.flo
         return "a vector is all zeros"
     units: NDArray[np.float32] = (vectors / norms).astype(np.float32)
     return units
-
-
-def _either(lengths: set[int]) -> str:
-    return " or ".join(map(str, sorted(lengths)[:3]))
 
 
 # --- context ---
@@ -1052,9 +1062,9 @@ class _Run:
                 self._embed_windows(part[0], answer)
 
     def _ask(self, texts: list[str]) -> NDArray[np.float32] | ProviderError:
+        if self._over:
+            return self._over
         try:
-            if self._over:
-                raise self._over
             if self._stop():
                 raise Cancelled(f"was not asked: {_CANCELLED}.", provider=self._embedder.provider)
             answer = self._embedder.embed(texts, "document")

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from seoga.providers import (
     ProviderError,
     Refused,
     Rejected,
-    embed_each,
     make_context_model,
     make_embedder,
     make_reranker,
@@ -171,6 +171,11 @@ def clean(error: ProviderError) -> None:
 def complete(model: Any, **changes: Any) -> str:
     given = {"system": "Situate the chunk.", "document": "The whole manual.", "chunk": "Pump P-101.", **changes}
     return str(model.complete(**given))
+
+
+def each(model: Any, texts: list[str], **options: Any) -> list[Any]:
+    """`embed_each`, a vector or an error for each text."""
+    return list(providers.embed_each(model, texts, **options))
 
 
 def errors(outcomes: list[Any]) -> list[ProviderError]:
@@ -371,7 +376,7 @@ def test_a_missing_key_is_named_at_first_use(provider: str) -> None:
     error = caught(Refused, lambda: model.embed(["a"], "document"))
     assert key_variable(provider) in str(error)
     assert model.usage.calls == 0
-    assert all(isinstance(outcome, Refused) for outcome in embed_each(model, ["a", "b"]))
+    assert all(isinstance(outcome, Refused) for outcome in each(model, ["a", "b"]))
 
 
 def test_a_key_goes_to_another_host_only_where_the_settings_say_so(fake: Any) -> None:
@@ -556,9 +561,9 @@ def test_a_broken_answer_is_an_outage_and_is_asked_for_again(fake: Any, entry: A
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"text"', b"{}", b'{"data": {"a": 1}}', b'{"data": [1]}'])
 def test_json_of_another_shape_is_a_bad_answer(fake: Any, body: bytes) -> None:
-    for provider in EMBEDDERS:
-        fake.always = sends(body)
-        caught(BadAnswer, lambda provider=provider: embedder(fake, provider).embed(["a"], "document"))
+    fake.always = sends(body)
+    for model in [embedder(fake, provider) for provider in EMBEDDERS]:
+        caught(BadAnswer, partial(model.embed, ["a"], "document"))
 
 
 UNREACHABLE = {
@@ -593,6 +598,34 @@ def test_a_body_of_a_gigabyte_is_not_taken(fake: Any, named: bool, slept: Slept)
     error = caught(BadAnswer, lambda: embedder(fake, sleep=slept).embed(["a"], "document"))
     assert "64 MB" in str(error)
     assert len(fake.requests) == 1
+
+
+def test_an_answer_too_large_for_one_is_asked_for_by_halves(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "MAX_ANSWER_BYTES", 2000)
+    assert not errors(each(embedder(fake), [f"text {n}" for n in range(32)]))
+
+
+def test_no_texts_are_no_vectors_and_no_request(fake: Any) -> None:
+    assert embedder(fake, dimension=4).embed([], "document").shape == (0, 4)
+    assert not fake.requests
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{fakes.free_port()}")
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{fakes.free_port()}")
+    embedder(fake).embed(["a"], "document")
+
+
+@pytest.mark.parametrize(("proxy", "kind"), [("socks5://me:secret@127.0.0.1:1", Refused), ("nonsense://x", Outage)])
+def test_a_proxy_that_can_not_be_used_is_an_error_of_ours(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[ProviderError]
+) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    error = caught(kind, lambda: embedder(None).embed(["a"], "document"))
+    assert "secret" not in str(error)
 
 
 # --- waiting ---
@@ -644,13 +677,18 @@ def test_a_stop_ends_a_wait(fake: Any, slept: Slept) -> None:
     assert (len(fake.requests), len(slept.naps)) == (1, 3)
 
 
+def test_a_stop_that_was_there_before_sends_nothing(fake: Any) -> None:
+    caught(Cancelled, lambda: embedder(fake, stop=lambda: True).embed(["a"], "document"))
+    assert not fake.requests
+
+
 def test_a_stop_ends_a_request_that_hangs_within_two_seconds(fake: Any) -> None:
     fake.always = fakes.hangs
     stopped = threading.Event()
     threading.Timer(0.3, stopped.set).start()
     model = embedder(fake, stop=stopped.is_set, policy=Policy())
     began = time.monotonic()
-    outcomes = embed_each(model, ["a", "b"], stop=stopped.is_set)
+    outcomes = each(model, ["a", "b"], stop=stopped.is_set)
     assert time.monotonic() - began < 1.5
     assert [type(outcome) for outcome in outcomes] == [Cancelled, Cancelled]
 
@@ -660,7 +698,7 @@ def test_a_stop_ends_a_request_that_hangs_within_two_seconds(fake: Any) -> None:
 
 def test_each_text_gets_its_own_vector_and_equal_texts_are_asked_once(fake: Any) -> None:
     texts = ["a", "b", "a", "c", "b"]
-    outcomes = embed_each(embedder(fake, batch_size=2), texts)
+    outcomes = each(embedder(fake, batch_size=2), texts)
     single = {text: embedder(fake).embed([text], "document")[0] for text in set(texts)}
     assert all(np.array_equal(outcome, single[text]) for outcome, text in zip(outcomes, texts, strict=True))
     assert [request.texts for request in fake.requests[:2]] == [["a", "b"], ["c"]]
@@ -673,7 +711,7 @@ def test_one_poisoned_text_of_a_thousand_fails_alone(fake: Any, provider: str, p
     texts[place] = "a poisoned text that no server takes, at whatever length POISON " * 4
     fake.always = rejects(lambda text: "POISON" in text)
     model = embedder(fake, provider, batch_size=1000)
-    outcomes = embed_each(model, texts)
+    outcomes = each(model, texts)
     assert [type(error) for error in errors(outcomes)] == [Rejected]
     assert isinstance(outcomes[place], Rejected)
     assert len(fake.requests) - 1 <= 2 * math.log2(1000) + 4
@@ -686,7 +724,7 @@ def test_one_poisoned_text_of_a_thousand_fails_alone(fake: Any, provider: str, p
 def test_a_batch_that_is_too_large_is_halved_until_it_fits(fake: Any, status: int) -> None:
     refuse = says(status, "too many inputs")
     fake.always = lambda request: refuse(request) if len(request.texts) > 16 else None
-    outcomes = embed_each(embedder(fake, batch_size=100), [f"text {n}" for n in range(100)])
+    outcomes = each(embedder(fake, batch_size=100), [f"text {n}" for n in range(100)])
     assert not errors(outcomes)
     assert len(set(fake.bodies)) == len(fake.bodies) == 15
 
@@ -696,7 +734,7 @@ def test_a_text_that_is_too_long_is_embedded_whole_in_parts(fake: Any) -> None:
     fake.always = lambda request: refuse(request) if any(len(text) > 300 for text in request.texts) else None
     model = embedder(fake, batch_size=4)
     long = "".join(chr(0xAC00 + n) for n in range(1000))
-    outcomes = embed_each(model, ["short", long, "b", "c"])
+    outcomes = each(model, ["short", long, "b", "c"])
     assert not errors(outcomes)
     assert model.usage.windowed == 1
     assert np.linalg.norm(outcomes[1]) == pytest.approx(1, abs=1e-6)
@@ -709,14 +747,14 @@ def test_a_text_that_is_too_long_is_embedded_whole_in_parts(fake: Any) -> None:
 def test_parts_respect_a_batch_size_of_one(fake: Any) -> None:
     refuse = says(400)
     fake.always = lambda request: refuse(request) if len(request.texts) > 1 or len(request.texts[0]) > 60 else None
-    outcomes = embed_each(embedder(fake, batch_size=1), ["x" * 50 + "y" * 50])
+    outcomes = each(embedder(fake, batch_size=1), ["x" * 50 + "y" * 50])
     assert not errors(outcomes)
 
 
 def test_a_server_that_rejects_everything_is_refused_and_no_text_is_blamed(fake: Any) -> None:
     fake.always = says(400, "this model does not support embeddings")
     model = embedder(fake, batch_size=32)
-    outcomes = embed_each(model, [f"text {n}" for n in range(1000)])
+    outcomes = each(model, [f"text {n}" for n in range(1000)])
     assert {type(outcome) for outcome in outcomes} == {Refused}
     assert len(fake.requests) <= 8
     assert len(set(fake.bodies)) == len(fake.bodies)
@@ -726,11 +764,11 @@ def test_an_outage_marks_its_batch_and_two_in_a_row_leave_the_rest(fake: Any) ->
     texts = [f"text {n}" for n in range(40)]
     down = says(503)
     fake.always = lambda request: down(request) if "text 10" in request.texts else None
-    outcomes = embed_each(embedder(fake, batch_size=10), texts)
+    outcomes = each(embedder(fake, batch_size=10), texts)
     assert [type(outcome) is Outage for outcome in outcomes] == [10 <= n < 20 for n in range(40)]
     fake.requests.clear()
     fake.always = down
-    outcomes = embed_each(embedder(fake, batch_size=10), texts)
+    outcomes = each(embedder(fake, batch_size=10), texts)
     assert {type(outcome) for outcome in outcomes} == {Outage}
     assert len(fake.requests) == 2 * 3
 
@@ -739,7 +777,7 @@ def test_an_outage_marks_its_batch_and_two_in_a_row_leave_the_rest(fake: Any) ->
 def test_what_the_whole_run_shares_is_asked_once(fake: Any, status: int, kind: type[ProviderError]) -> None:
     ok = [lambda request: None]
     fake.script.extend([*ok, says(status)])
-    outcomes = embed_each(embedder(fake, batch_size=10), [f"text {n}" for n in range(50)])
+    outcomes = each(embedder(fake, batch_size=10), [f"text {n}" for n in range(50)])
     assert len(errors(outcomes)) == 40
     assert {type(error) for error in errors(outcomes)} == {kind}
     assert len(fake.requests) == 2
@@ -754,13 +792,13 @@ def test_one_text_that_gets_a_bad_answer_takes_no_other_along(
     fake.always = lambda request: spoil(request) if "POISON" in request.texts else None
     texts = [f"text {n}" for n in range(32)]
     texts[13] = "POISON"
-    outcomes = embed_each(embedder(fake, provider), texts)
+    outcomes = each(embedder(fake, provider), texts)
     assert [type(outcome) is BadAnswer for outcome in outcomes] == [n == 13 for n in range(32)]
 
 
 def test_bad_answers_for_a_whole_run_end_soon(fake: Any) -> None:
     fake.always = fake.changed(BAD_VECTORS["fewer"])
-    outcomes = embed_each(embedder(fake), [f"text {n}" for n in range(500)])
+    outcomes = each(embedder(fake), [f"text {n}" for n in range(500)])
     assert {type(outcome) for outcome in outcomes} == {BadAnswer}
     assert len(fake.requests) == 2
 
@@ -768,22 +806,22 @@ def test_bad_answers_for_a_whole_run_end_soon(fake: Any) -> None:
 def test_one_text_on_which_a_server_breaks_takes_no_other_along(fake: Any) -> None:
     crash = says(500, "llama runner process no longer running")
     fake.always = lambda request: crash(request) if "POISON" in request.texts else None
-    outcomes = embed_each(embedder(fake), [*(f"text {n}" for n in range(15)), "POISON"])
+    outcomes = each(embedder(fake), [*(f"text {n}" for n in range(15)), "POISON"])
     assert [type(outcome) is Outage for outcome in outcomes] == [n == 15 for n in range(16)]
 
 
 def test_empty_texts_are_not_sent(fake: Any) -> None:
-    outcomes = embed_each(embedder(fake), ["", "a", " \n"])
+    outcomes = each(embedder(fake), ["", "a", " \n"])
     assert [type(outcome) is Rejected for outcome in outcomes] == [True, False, True]
     assert fake.requests[0].texts == ["a"]
-    assert embed_each(embedder(fake), []) == []
+    assert each(embedder(fake), []) == []
 
 
 def test_providers_own_limits_hold_whatever_the_batch_size(fake: Any) -> None:
-    embed_each(embedder(fake, "gemini", batch_size=500), [f"text {n}" for n in range(250)])
+    each(embedder(fake, "gemini", batch_size=500), [f"text {n}" for n in range(250)])
     assert [len(request.texts) for request in fake.requests] == [100, 100, 50]
     fake.requests.clear()
-    embed_each(embedder(fake, "voyage", batch_size=500), [f"{n:03}" + "가" * 997 for n in range(300)])
+    each(embedder(fake, "voyage", batch_size=500), [f"{n:03}" + "가" * 997 for n in range(300)])
     assert max(len("".join(request.texts)) for request in fake.requests) <= 120_000
     assert len(fake.requests) == 3
     assert embedder(fake, "openai", batch_size=9999).batch_size == 2048
@@ -791,7 +829,7 @@ def test_providers_own_limits_hold_whatever_the_batch_size(fake: Any) -> None:
 
 
 def test_a_stop_between_batches_leaves_the_rest(fake: Any) -> None:
-    outcomes = embed_each(
+    outcomes = each(
         embedder(fake, batch_size=10), [f"text {n}" for n in range(50)], stop=lambda: len(fake.requests) >= 2
     )
     assert [type(outcome) is Cancelled for outcome in outcomes] == [n >= 20 for n in range(50)]
@@ -799,7 +837,7 @@ def test_a_stop_between_batches_leaves_the_rest(fake: Any) -> None:
 
 def test_errors_of_many_texts_hold_no_key(fake: Any) -> None:
     fake.always = says(400, f"you sent {CANARY}")
-    for outcome in embed_each(embedder(fake), ["a" * 100, "b"]):
+    for outcome in each(embedder(fake), ["a" * 100, "b"]):
         clean(outcome)
 
 
