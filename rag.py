@@ -452,26 +452,34 @@ def _paint(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+def _work(arguments: Sequence[str] | None) -> int:
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        if sys.stdin is None or sys.stdin.isatty():
+            parser.print_help()
+            return DONE
+        args = parser.parse_args(["serve"])
+    return int(args.work(args))
+
+
+def _prepare_output() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a pipe on Windows or under LANG=C could not print Korean
             stream.reconfigure(encoding="utf-8", errors="replace")
-    parser = build_parser()
-    args = parser.parse_args(arguments)
-    if args.command is None:
-        if sys.stdin is not None and not sys.stdin.isatty():
-            args = parser.parse_args(["serve"])
-        else:
-            parser.print_help()
-            return DONE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    _prepare_output()
     try:
-        code = int(args.work(args))
-        sys.stdout.flush()  # here, where a closed pipe is understood
-        return code
+        try:
+            return _work(arguments)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe is understood
     except LockedError as error:
         _say(f"seoga: {error}")
         return LOCKED
