@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .chunks import Chunk, word_string
+from .chunks import Chunk, count_words, word_string
 from .config import NotFoundError, SeogaError, display_path, scrub
 
 KEYWORD_TABLES = ("words", "trigrams", "names")
@@ -38,8 +38,9 @@ FTS_HASH_BYTES = 64 * 1024 * 1024  # FTS5 gathers a transaction's postings in me
 # States of a file. Those in SETTLED are left alone until the file changes.
 READY, DEGRADED, DEFERRED = "Ready", "Degraded", "PartiallyDeferred"
 FAILED, NEEDS_ACTION = "Failed", "NeedsAction"
+MAX_TRIES = 3  # of embedding a chunk that is refused
 # Stages of a chunk: searchable by keyword only, or by everything that is configured.
-PENDING_EMBEDDING, INDEXED = "PendingEmbedding", "Indexed"
+PENDING_EMBEDDING, INDEXED, UNEMBEDDABLE = "PendingEmbedding", "Indexed", "Unembeddable"
 
 
 class StoreError(SeogaError):
@@ -108,6 +109,24 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Generation:
+    """One vector space: what made it (`fingerprint`), what embeds a query for it (`settings`, config.json's keys)."""
+
+    number: int
+    fingerprint: str
+    settings: dict[str, Any]
+    state: str  # building | serving
+
+
+class Owed(NamedTuple):
+    """A chunk that waits for its vector: the text to embed, and the key to keep the vector by."""
+
+    chunk: int
+    text: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
     """What a search is limited to. Prefixes of the displayed path (any of them); file types without the dot."""
 
@@ -151,7 +170,10 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
         """create table chunks (
             id integer primary key, document integer not null references documents (id), position integer not null,
             first integer not null, last integer not null, location text not null, headings text not null,
-            stage text not null, text text not null, unique (document, position))""",
+            context text not null, context_key text not null, stage text not null, tries integer not null,
+            vector_key blob not null, text text not null, unique (document, position))""",
+        "create index chunks_by_vector on chunks (vector_key)",
+        "create index chunks_owed on chunks (stage) where stage != 'Indexed'",
         # Contentless: what was indexed can be made again from the chunk, so it is not stored twice. The index counts
         # terms made by chunks.word_string; trigrams find substrings (detail=none: a fifth of the size).
         "create virtual table words using fts5 (body, content='', tokenize='ascii')",
@@ -164,13 +186,15 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
         """create table runs (
             id integer primary key, started real not null, seconds real, outcome text not null,
             counters text not null)""",
+        # A vector belongs to a text, not to a chunk: chunks that say the same share it, and an old text finds its own
+        # again. `settings` is what embeds a query for the generation; `mapped` counts its vectors in the mapped files.
         """create table generations (
-            id integer primary key, fingerprint text not null unique, provider text not null, model text not null,
-            dimension integer not null, state text not null, created real not null)""",
+            id integer primary key, fingerprint text not null unique, settings text not null, state text not null,
+            created real not null, mapped integer not null)""",
         """create table vectors (
-            generation integer not null references generations (id), chunk integer not null references chunks (id),
-            vector blob not null, primary key (generation, chunk)) without rowid""",
-        # Results worth keeping beside documents (OCR pages, contexts, vectors), by a hash of all that made them.
+            id integer primary key, generation integer not null references generations (id), key blob not null,
+            vector blob not null, unique (generation, key))""",
+        # Results worth keeping beside documents (OCR pages, contexts), by a hash of all that made them.
         """create table reuse (
             kind text not null, key text not null, value blob not null, used real not null,
             primary key (kind, key)) without rowid""",
@@ -504,14 +528,16 @@ class Store:
             first = int(self._db.execute("select coalesce(max(id), 0) + 1 from chunks").fetchone()[0])
             self._db.executemany(
                 """
-                insert into chunks (id, document, position, first, last, location, headings, stage, text)
-                values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                insert into chunks (id, document, position, first, last, location, headings, context, context_key,
+                    stage, tries, vector_key, text)
+                values (?, ?, ?, ?, ?, ?, ?, '', '', ?, 0, ?, ?)
                 """,
                 [
-                    (first + n, document, n, chunk.start, chunk.end, chunk.location, chunk.headings, stage, chunk.text)
+                    (first + n, document, n, chunk.start, chunk.end, chunk.location, chunk.headings, stage,
+                     vector_key(indexed_text(chunk.headings, chunk.text)), chunk.text)
                     for n, chunk in enumerate(chunks)
                 ],
-            )
+            )  # fmt: skip
             numbered = list(enumerate(terms, first))
             self._db.executemany("insert into words (rowid, body) values (?, ?)", numbered)
             bodies = [(first + n, indexed_text(chunk.headings, chunk.text)) for n, chunk in enumerate(chunks)]
@@ -530,8 +556,8 @@ class Store:
 
     def _drop_chunks(self, document: int) -> None:
         """Remove a document's chunks, their terms and vectors."""
-        rows = self._rows("select id, headings, text from chunks where document = ?", (document,))
-        bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
+        rows = self._rows("select id, headings, text, context from chunks where document = ?", (document,))
+        bodies = [(id, indexed_text(*parts)) for id, *parts in rows]
         sql = """
             update totals set chunks = chunks - (select chunk_count from documents where id = :document),
                 terms = terms - (select term_count from documents where id = :document)
@@ -545,7 +571,6 @@ class Store:
                 [(id, word_string(body)) for id, body in bodies],
             )
             self._db.executemany("insert into trigrams (trigrams, rowid, body) values ('delete', ?, ?)", bodies)
-            self._db.executemany("delete from vectors where chunk = ?", [(id,) for id, _ in bodies])
             self._db.execute("delete from chunks where document = ?", (document,))
 
     def keywords_are_in_step(self) -> bool:
@@ -565,8 +590,8 @@ class Store:
         named = [(id, name_words(shown)) for id, shown in self._rows("select id, shown from files")]
         self._db.executemany("insert into names (rowid, body) values (?, ?)", named)
         for low, high in self._id_ranges(1000):
-            rows = self._rows("select id, headings, text from chunks where id between ? and ?", (low, high))
-            bodies = [(id, indexed_text(headings, text)) for id, headings, text in rows]
+            rows = self._rows("select id, headings, text, context from chunks where id between ? and ?", (low, high))
+            bodies = [(id, indexed_text(*parts)) for id, *parts in rows]
             self._db.executemany("insert into trigrams (rowid, body) values (?, ?)", bodies)
             self._db.executemany(
                 "insert into words (rowid, body) values (?, ?)", [(i, word_string(b)) for i, b in bodies]
@@ -678,6 +703,198 @@ class Store:
                 id, f"{hash}_{position}", shown, position, total, text, location, headings, document, start, end, title
             )  # fmt: skip
 
+    # --- contexts: what a model says of a chunk ---
+
+    def chunks_without_context(self, key: str, after: int, limit: int) -> list[StoredChunk]:
+        """Return chunks that have no context of this prompt and model (`key`), from a number on."""
+        condition = "chunks.id > ? and chunks.context_key != ? group by chunks.id order by chunks.id limit ?"
+        return list(self._chunks(condition, (after, key, limit)))
+
+    def set_contexts(self, contexts: Sequence[tuple[int, str]], key: str, stage: str) -> None:
+        """Give chunks (number, context) their contexts; they are found by them at once, and owed a new vector."""
+        for chunk, context in contexts:
+            rows = self._rows("select document, headings, text, context from chunks where id = ?", (chunk,))
+            for document, headings, text, before in rows:
+                old, new = indexed_text(headings, text, before), indexed_text(headings, text, context)
+                old_terms, new_terms = word_string(old), word_string(new)
+                more = count_words(new_terms) - count_words(old_terms)
+                with _translated(self.path):
+                    for table, was, body in (("words", old_terms, new_terms), ("trigrams", old, new)):
+                        delete = f"insert into {table} ({table}, rowid, body) values ('delete', ?, ?)"
+                        self._db.execute(delete, (chunk, was))
+                        self._db.execute(f"insert into {table} (rowid, body) values (?, ?)", (chunk, body))
+                    sql = """
+                        update chunks set context = ?, context_key = ?, stage = ?, tries = 0, vector_key = ? where id = ?
+                        """
+                    self._db.execute(sql, (context, key, stage, vector_key(new), chunk))
+                    self._db.execute("update documents set term_count = term_count + ? where id = ?", (more, document))
+                    self._db.execute("update totals set terms = terms + ? where rowid = 1", (more,))
+
+    def reused(self, kind: str, key: str) -> bytes | None:
+        """Return what was kept under a hash of all that made it."""
+        rows = self._rows("select value from reuse where kind = ? and key = ?", (kind, key))
+        return bytes(rows[0][0]) if rows else None
+
+    def keep(self, kind: str, key: str, value: bytes) -> None:
+        sql = "insert or replace into reuse (kind, key, value, used) values (?, ?, ?, ?)"
+        with _translated(self.path):
+            self._db.execute(sql, (kind, key, value, time.time()))
+
+    # --- vectors: generations, what is owed, what is there ---
+
+    def generations(self) -> list[Generation]:
+        rows = self._rows("select id, fingerprint, settings, state from generations order by id")
+        return [Generation(number, print_, json.loads(settings), state) for number, print_, settings, state in rows]
+
+    def serving(self) -> Generation | None:
+        """Return the generation that answers queries."""
+        return next((generation for generation in self.generations() if generation.state == "serving"), None)
+
+    def begin_generation(self, fingerprint: str, settings: dict[str, Any]) -> Generation:
+        """Return the generation with this fingerprint; a new one is built beside the one that serves."""
+        known = next((one for one in self.generations() if one.fingerprint == fingerprint), None)
+        with _translated(self.path):
+            if known is None:
+                self._db.execute(
+                    "delete from vectors where generation in (select id from generations where state = 'building')"
+                )
+                self._db.execute("delete from generations where state = 'building'")
+                sql = """
+                    insert into generations (fingerprint, settings, state, created, mapped)
+                    values (?, ?, 'building', ?, 0)
+                    """
+                self._db.execute(sql, (fingerprint, _json(settings), time.time()))
+            else:
+                self._db.execute("update generations set settings = ? where id = ?", (_json(settings), known.number))
+        return next(one for one in self.generations() if one.fingerprint == fingerprint)
+
+    def owe_all(self) -> None:
+        """Have every chunk embedded anew."""
+        with _translated(self.path):
+            self._db.execute("update chunks set stage = ?, tries = 0", (PENDING_EMBEDDING,))
+
+    def owe_none(self) -> None:
+        """Without an embedding model nothing is owed."""
+        with _translated(self.path):
+            self._db.execute("update chunks set stage = ? where stage != 'Indexed'", (INDEXED,))
+
+    def claim_vectors(self, generation: int) -> int:
+        """Give chunks that wait the vectors that are there for their texts; return how many that were."""
+        sql = """
+            update chunks set stage = ? where stage != 'Indexed'
+                and exists (select 1 from vectors where generation = ? and key = chunks.vector_key)
+            """
+        with _translated(self.path):
+            return self._db.execute(sql, (INDEXED, generation)).rowcount
+
+    def owed(self, after: int, limit: int) -> list[Owed]:
+        """Return chunks that wait for a vector, from a number on."""
+        sql = """
+            select id, headings, text, context, vector_key from chunks where stage = 'PendingEmbedding' and id > ?
+            order by id limit ?
+            """
+        return [Owed(id, indexed_text(*parts), key) for id, *parts, key in self._rows(sql, (after, limit))]
+
+    def owed_count(self) -> int:
+        return int(self._rows("select count(*) from chunks where stage = 'PendingEmbedding'")[0][0])
+
+    def put_vectors(self, generation: int, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add vectors (key, float32 bytes); every chunk that waits for one of them has it then."""
+        with _translated(self.path):
+            sql = "insert or ignore into vectors (generation, key, vector) values (?, ?, ?)"
+            self._db.executemany(sql, [(generation, key, vector) for key, vector in vectors])
+            sql = "update chunks set stage = 'Indexed' where vector_key = ? and stage != 'Indexed'"
+            self._db.executemany(sql, [(key,) for key, _ in vectors])
+
+    def refuse_vector(self, chunk: int) -> None:
+        """Count a refusal; after the third the chunk is given up until its text or the model changes."""
+        sql = """
+            update chunks set tries = tries + 1,
+                stage = case when tries + 1 >= ? then 'Unembeddable' else stage end where id = ?
+            """
+        with _translated(self.path):
+            self._db.execute(sql, (MAX_TRIES, chunk))
+
+    def promote(self, generation: int) -> None:
+        """Let a generation serve; the others go, with their vectors."""
+        with _translated(self.path):
+            self._db.execute("update generations set state = 'serving' where id = ?", (generation,))
+            self._db.execute("delete from vectors where generation != ?", (generation,))
+            self._db.execute("delete from generations where id != ?", (generation,))
+
+    def drop_idle_vectors(self, generation: int) -> None:
+        """Remove vectors of texts that are gone, once they are many: till then a text that comes back costs nothing."""
+        idle = "generation = ? and key not in (select vector_key from chunks)"
+        sql = f"select count(*), (select count(*) from chunks) from vectors where {idle}"
+        [(count, chunks)] = self._rows(sql, (generation,))
+        if count > 1000 + chunks // 4:
+            with _translated(self.path):
+                self._db.execute(f"delete from vectors where {idle}", (generation,))
+                self._db.execute("update generations set mapped = 0 where id = ?", (generation,))
+
+    def settle_states(self) -> None:
+        """Bring the states of files into line with their chunks."""
+        stages = "select 1 from chunks where chunks.document = files.document and stage ="
+        sql = f"""
+            update files set state = case
+                when exists ({stages} 'PendingEmbedding') then 'PartiallyDeferred'
+                when exists ({stages} 'Unembeddable') then 'Degraded'
+                when reason != '' then 'Degraded' else 'Ready' end
+            where state in ('Ready', 'Degraded', 'PartiallyDeferred')
+            """
+        with _translated(self.path):
+            self._db.execute(sql)
+
+    def vectors_since(self, generation: int, last: int) -> list[tuple[int, bytes]]:
+        """Return (number, float32 bytes) of the vectors added after a number."""
+        sql = "select id, vector from vectors where generation = ? and id > ? order by id"
+        return [(int(id), bytes(vector)) for id, vector in self._rows(sql, (generation, last))]
+
+    def mapped(self, generation: int) -> int:
+        """Return how many vectors the mapped files hold for certain."""
+        rows = self._rows("select mapped from generations where id = ?", (generation,))
+        return int(rows[0][0]) if rows else 0
+
+    def set_mapped(self, generation: int, count: int) -> None:
+        with _translated(self.path):
+            self._db.execute("update generations set mapped = ? where id = ?", (count, generation))
+
+    def chunks_of_vectors(self, generation: int, numbers: Sequence[int], filters: Filters) -> dict[int, int]:
+        """Return chunk -> vector number, for vectors given by number, the chunks limited by filters."""
+        condition, values = filters.sql()
+        found: dict[int, int] = {}
+        for low in range(0, len(numbers), 500):
+            some = numbers[low : low + 500]
+            sql = f"""
+                select distinct chunks.id, vectors.id from vectors join chunks on chunks.vector_key = vectors.key
+                join files on files.document = chunks.document
+                where vectors.generation = ? and vectors.id in ({", ".join("?" * len(some))}) {condition}
+                """
+            found |= {int(chunk): int(vector) for chunk, vector in self._rows(sql, (generation, *some, *values))}
+        return found
+
+    def vectors_of_chunks(self, generation: int, chunks: Sequence[int]) -> dict[int, int]:
+        """Return chunk -> vector number, for those chunks that have a vector."""
+        found: dict[int, int] = {}
+        for low in range(0, len(chunks), 500):
+            some = chunks[low : low + 500]
+            sql = f"""
+                select chunks.id, vectors.id from chunks join vectors
+                on vectors.generation = ? and vectors.key = chunks.vector_key
+                where chunks.id in ({", ".join("?" * len(some))})
+                """
+            found |= {int(chunk): int(vector) for chunk, vector in self._rows(sql, (generation, *some))}
+        return found
+
+    def vectors_within(self, generation: int, filters: Filters) -> list[int]:
+        """Return the numbers of all vectors whose chunks pass the filters."""
+        condition, values = filters.sql()
+        sql = f"""
+            select distinct vectors.id from files join chunks on chunks.document = files.document
+            join vectors on vectors.generation = ? and vectors.key = chunks.vector_key where 1 {condition}
+            """
+        return [int(row[0]) for row in self._rows(sql, (generation, *values))]
+
     # --- runs ---
 
     def begin_run(self) -> int:
@@ -701,9 +918,14 @@ class Store:
         return {"started": started, "seconds": seconds, "outcome": outcome, **json.loads(counters)}
 
 
-def indexed_text(headings: str, text: str) -> str:
-    """Return what is indexed of a chunk: its heading path, then its text."""
-    return f"{headings}\n{text}" if headings else text
+def indexed_text(headings: str, text: str, context: str = "") -> str:
+    """Return what is indexed and embedded of a chunk: its heading path, the context a model gave it, its text."""
+    return "\n".join(part for part in (headings, context, text) if part)
+
+
+def vector_key(text: str) -> bytes:
+    """Name the text that a vector stands for: 16 bytes."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def chunk_words(chunk: Chunk) -> str:
