@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
@@ -162,10 +161,11 @@ class Policy:
     first_wait: float = 1.0  # doubles with each try, less a random part of up to a half
     longest_wait: float = 60.0  # a server that asks for more is given up: the work is done by a later run
     patience: float = 180.0  # after this no further try begins
+    downloads: bool = True  # a local model that is not here yet is fetched
 
 
 INDEXING = Policy()
-SEARCHING = Policy(deadline=10.0, connect=3.0, tries=2, first_wait=0.3, longest_wait=1.0, patience=5.0)
+SEARCHING = Policy(deadline=10.0, connect=3.0, tries=2, first_wait=0.3, longest_wait=1.0, patience=5.0, downloads=False)
 
 
 def _never() -> bool:
@@ -402,9 +402,9 @@ class _Link:
             result = self._send_once(url, content)
             if not isinstance(result, Outage) or isinstance(result, Cancelled) or tried >= policy.tries:
                 break
-            wait = result.retry_after
-            if wait is None:
-                wait = policy.first_wait * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
+            wait = policy.first_wait * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
+            if result.retry_after is not None:
+                wait = max(result.retry_after, policy.first_wait / 2)
             if wait > policy.longest_wait or time.monotonic() - began + wait > policy.patience:
                 break
             while wait > 0 and not self._stop():
@@ -579,6 +579,8 @@ def _asked_wait(reply: _Reply) -> float | None:
         return float(asked)
     if in_body and not asked:
         return float(in_body[1])
+    from email.utils import parsedate_to_datetime
+
     try:
         date = parsedate_to_datetime(asked)
     except ValueError:
@@ -614,10 +616,15 @@ def _keep_alive(text: str) -> int | str:
 # --- embedding ---
 
 # What retrieval models expect before a text, as their cards say, where the server does not add it: document, query.
-_PREFIXES = (
+MODEL_PREFIXES = (
     (r"gemini-embedding-2|embedding-?gemma", "title: none | text: ", "task: search result | query: "),
     (r"nomic-embed-text", "search_document: ", "search_query: "),
-    (r"\be5-(small|base|large)(?!-instruct)", "passage: ", "query: "),
+    (r"\be5\b(?!.*instruct)", "passage: ", "query: "),
+    (
+        r"\be5\b.*instruct",
+        "",
+        "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+    ),
     (r"mxbai-embed-large", "", "Represent this sentence for searching relevant passages: "),
     (
         r"qwen3-embedding",
@@ -642,7 +649,7 @@ class _HttpEmbedder:
         self.provider, self.model, self.usage = link.provider, settings.model, link.usage
         self.batch_size = min(settings.batch_size, _BATCH_TEXTS.get(self.provider, settings.batch_size))
         self._dimension = settings.dimension  # 0 until the first answer
-        found = (row for row in _PREFIXES if re.search(row[0], self.model, re.IGNORECASE))
+        found = (row for row in MODEL_PREFIXES if re.search(row[0], self.model, re.IGNORECASE))
         _, document, query = next(found, ("", "", ""))
         self._prefix: Mapping[Kind, str] = {"document": document, "query": query}
 
@@ -673,8 +680,8 @@ class _HttpEmbedder:
 
 class _OllamaEmbedder(_HttpEmbedder):
     def _ask(self, texts: list[str], kind: Kind) -> list[Any]:
-        # Not truncated: a text that is too long is refused, and then embedded whole in parts.
-        body: dict[str, Any] = {"model": self.model, "input": texts, "truncate": False}
+        # A document that is too long is refused, and then embedded whole in parts; a long query's start will do.
+        body: dict[str, Any] = {"model": self.model, "input": texts, "truncate": kind == "query"}
         if self._settings.dimension:
             body["dimensions"] = self._settings.dimension
         if self._settings.keep_alive:
@@ -698,7 +705,8 @@ class _VoyageEmbedder(_HttpEmbedder):
     tasks: Mapping[Kind, str] = {"document": "document", "query": "query"}
 
     def _ask(self, texts: list[str], kind: Kind) -> list[Any]:
-        body = {"model": self.model, "input": texts, "input_type": self.tasks[kind], "truncation": False}
+        body: dict[str, Any] = {"model": self.model, "input": texts, "input_type": self.tasks[kind]}
+        body["truncation"] = kind == "query"
         if self._settings.dimension:
             body["output_dimension"] = self._settings.dimension
         answer = self._link.post("embeddings", body, {"output_dimension": ""})
