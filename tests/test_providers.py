@@ -398,6 +398,16 @@ def test_a_key_goes_to_another_host_only_where_the_settings_say_so(fake: Any) ->
     assert "apiKeyPreset" in str(error)
 
 
+def test_a_server_on_this_machine_is_asked_without_a_key_before_one_is_demanded(fake: Any) -> None:
+    embedder(fake, key=None, api_key_preset="LMStudio").embed(["a"], "document")
+    fake.key = CANARY
+    error = caught(Refused, lambda: embedder(fake, key=None, api_key_preset="LMStudio").embed(["a"], "document"))
+    assert "LMSTUDIO_API_KEY" in str(error)
+    remote = embedder(None, key=None, api_key_preset="Together", base_url="https://api.together.invalid")
+    assert "TOGETHER_API_KEY" in str(caught(Refused, lambda: remote.embed(["a"], "document")))
+    assert remote.usage.calls == 0
+
+
 @pytest.mark.parametrize("provider", [*EMBEDDERS])
 def test_a_wrong_key_stops_at_once_and_names_the_variable(fake: Any, provider: str) -> None:
     fake.key = "another"
