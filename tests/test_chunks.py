@@ -109,7 +109,7 @@ def test_the_same_blocks_give_the_same_chunks(blocks: list[Block], sizes: Sizes)
 
 @thorough
 @given(
-    st.lists(st.sampled_from([*WORDS[:20], "[math: \\frac{a}{b}]", "[math: x_{[1]} ( y ]"]), min_size=1, max_size=90)
+    st.lists(st.sampled_from([*WORDS[:20], "[math: \\frac{a}{b}]", "[math: x_{[1]} ( y ]"]), min_size=20, max_size=90)
 )
 def test_no_equation_is_cut(parts: list[str]) -> None:
     for glue in (" ", ""):
@@ -119,6 +119,13 @@ def test_no_equation_is_cut(parts: list[str]) -> None:
             for start, end in spans:
                 assert not start < chunk.start < end
                 assert not start < chunk.end < end
+
+
+@pytest.mark.parametrize("equation", ["[math: \\frac{a}{b} + c]", "[math:x_{[1]}(y]"])
+def test_an_equation_at_the_limit_moves_to_one_side(equation: str) -> None:
+    for padding in range(90, 125):
+        pieces = cut("가" * padding + equation + "나" * 200, Sizes(120, 0, 300))
+        assert sum(equation in piece for piece in pieces) == 1, padding
 
 
 def test_an_equation_longer_than_the_maximum_is_cut_all_the_same() -> None:
@@ -210,7 +217,8 @@ def test_chunks_begin_after_the_end_of_a_sentence(ending: str) -> None:
 def test_numbers_dates_items_and_abbreviations_end_no_sentence(kept: str) -> None:
     for padding in range(40, 110):
         pieces = cut(
-            "말" * padding + ". " + kept + " 에 관한 이야기가 이어진다. " + "끝맺는 말이 또 길게 이어지고 있다. " * 6
+            "말" * padding + ". " + kept + " 에 관한 이야기가 이어진다. " + "끝맺는 말이 또 길게 이어지고 있다. " * 6,
+            Sizes(120, 0, 300),
         )
         assert any(kept in piece for piece in pieces), padding
 
@@ -238,10 +246,9 @@ def test_overlap_never_crosses_a_heading_or_a_place() -> None:
 
 
 def test_a_short_tail_joins_the_chunk_before() -> None:
-    text = " ".join(f"Number {n:03} was counted." for n in range(60)) + " End."
-    last = make_chunks([Block("text", text)], SMALL)[-1]
-    assert last.text.endswith("End.")
-    assert len(last.text) > SMALL.target // 2
+    four = "Number one was counted. " * 4  # 96 characters
+    pieces = cut(four * 2 + "The end is here.", Sizes(100, 0, 300))
+    assert pieces == [four, four + "The end is here."]
 
 
 # --- structure ---

@@ -366,6 +366,15 @@ def test_a_run_on_a_damaged_index_never_ends_as_if_all_were_well(
 
 
 @pytest.mark.parametrize("table", ["words", "trigrams", "names"])
+def test_damage_inside_a_keyword_index_is_found_and_set_aside_by_force(indexed: Config, table: str) -> None:
+    sql(indexed, f"update {table}_data set block = zeroblob(length(block)) where id > 10")
+    run(indexed, force=True)
+    assert_sound(indexed)
+    assert answers(indexed) > 0
+    assert list(indexed.folder.glob("rag.db.damaged-*"))
+
+
+@pytest.mark.parametrize("table", ["words", "trigrams", "names"])
 def test_an_emptied_keyword_index_is_made_again_by_the_next_run(indexed: Config, table: str) -> None:
     before = snapshot(indexed)
     sql(indexed, f"insert into {table} ({table}) values ('delete-all')")

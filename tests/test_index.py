@@ -937,9 +937,10 @@ def test_an_error_while_committing_ends_the_children(trials: Shelf, monkeypatch:
     monkeypatch.setattr(index, "GROUP_CHARS", 0)
     trials.put("a.txt", "walnut")
     trials.put("b.trial", "sleep 100")
-    before = threading.active_count()
+    before, began = threading.active_count(), time.monotonic()
     with pytest.raises(ZeroDivisionError):
         trials.index()
+    assert time.monotonic() - began < DEADLINE_SECONDS
     assert threading.active_count() == before
     assert not _children()
 
