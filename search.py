@@ -1,23 +1,31 @@
 """Find the chunks that answer a query.
 
-    query --> terms --> candidates (the store's counts) --> exact BM25 over the candidates --> results
+    query --> terms  --> candidates by the store's counts --> exact BM25  --> sum --> results
+          --> vector --> candidates by cosine             --> exact cosine -->
 
 The words leg ranks by BM25 over English stems and CJK bigrams. Terms too common to be worth a scan don't choose
 candidates but do count when these are scored. The substring leg finds what words can't see: a quoted phrase, or part of
-an identifier. Scores lie between 0 and 1: BM25 divided by the most that any text could reach for this query. A query is
-data: whatever is in it, nothing raises. This file changes nothing on disk.
+an identifier. The vector leg finds what says the same in other words. A score lies between 0 and 1: BM25 divided by the
+most that any text could reach for this query, plus what the cosine stands out by. A query whose words are mostly absent
+so loses its lexical vote by itself. A query is data: whatever is in it, nothing raises. numpy is imported with the
+first vector. This file changes nothing on disk.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .chunks import has_cjk, words
-from .config import scrub
+from .config import SeogaError, scrub
 from .store import Filters, Store, StoredChunk, indexed_text, name_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 48
@@ -29,6 +37,13 @@ FEW_CHUNKS = 1_000  # a term in fewer is never too common
 DOCUMENT_HITS = 3  # of one document, before others get their turn
 NEAR_DUPLICATE = 0.8  # of two chunks' terms in common
 K1, B = 1.2, 0.75  # BM25, as FTS5 has them
+MEANING_WEIGHT = (
+    0.06  # of a standard deviation of cosines, beside a lexical score from 0 to 1: chosen by bench/quality.py
+)
+RRF_K = 60
+SAMPLE = 2_000  # vectors that a query's usual cosine is told from
+CODE_SCAN = 40_000  # vectors from which on sign bits choose what is compared exactly
+RESCORED = 1_000  # of them, at least; also 20 times what is asked for
 SUBSTRING_CANDIDATES = 200
 
 _PHRASE = re.compile(r'["“”]([^"“”]{2,200})["“”]')
@@ -42,7 +57,8 @@ class Hit:
     chunk: StoredChunk
     score: float
     terms: dict[str, float] = field(default_factory=dict)  # matched term -> its part of the score
-    legs: list[str] = field(default_factory=list)  # words, name, substring
+    legs: list[str] = field(default_factory=list)  # words, name, substring, meaning
+    cosine: float | None = None
 
 
 @dataclass(slots=True)
@@ -72,28 +88,129 @@ class _Query:
         return (K1 + 1) * sum(self.weights.values())
 
 
-def search(store: Store, query: str, *, top_k: int = 5, mode: str = "auto", filters: Filters | None = None) -> Found:
-    """Search one knowledge base by keywords. `mode`: auto | hybrid | bm25 | vector; without vectors all mean bm25."""
+def search(
+    store: Store,
+    query: str,
+    *,
+    top_k: int = 5,
+    mode: str = "auto",
+    filters: Filters | None = None,
+    threshold: float = 0.3,
+    fusion: str = "sum",
+    vectors: Vectors | None = None,
+) -> Found:
+    """Search one knowledge base. `mode`: auto | hybrid | bm25 | vector; auto is hybrid where there are vectors.
+
+    `vectors` are those of the generation that serves, with what embeds a query for them; without them, or when that
+    fails, the words answer and a note says why. `threshold` is the least cosine of a hit that only meaning found.
+    """
     wanted = filters or Filters()
     with store.read():
         total, term_total = store.totals()
         parsed = _parse(store, query, total)
-        why = "no embedding model is configured" if mode in ("hybrid", "vector") else "keywords are what this index has"
-        found = Found([], "bm25", why, total)
+        found = Found([], "bm25", "asked for", total)
         if len(query) > MAX_QUERY_CHARS:
             found.notes.append(f"the query was cut to its first {MAX_QUERY_CHARS:,} characters")
-        if mode in ("hybrid", "vector"):
-            found.notes.append("there are no vectors in this knowledge base: these are keyword results")
-        if not parsed.weights and not parsed.phrases:
+        nearest = _meaning(vectors, parsed.text, mode, found)
+        if not parsed.weights and not parsed.phrases and nearest is None:
             found.notes.append("the query holds no word to search for")
             return found
-        legs = _candidates(store, parsed, wanted, total)
+        legs = {} if found.mode == "vector" else _candidates(store, parsed, wanted, total)
+        cosines = nearest.of(store, wanted, list(legs), threshold) if nearest else {}
+        for row in cosines:
+            legs.setdefault(row, []).append("meaning")
         chunks = store.fetch_chunks(list(legs), wanted)
     average = term_total / total if total else 1.0
-    hits = [hit for chunk in chunks if (hit := _score(chunk, parsed, average, legs[chunk.rowid])).score > 0]
-    hits.sort(key=lambda hit: (-hit.score, hit.chunk.path, hit.chunk.position))
+    hits = [_score(chunk, parsed, average, legs[chunk.rowid]) for chunk in chunks]
+    if found.mode == "vector":
+        for hit in hits:
+            hit.score, hit.terms = 0.0, {}
+    if nearest:
+        (_fuse_by_rank if fusion == "rrf" else _fuse)(hits, cosines, nearest)
+    hits = sorted(
+        (hit for hit in hits if hit.score > 0), key=lambda hit: (-hit.score, hit.chunk.path, hit.chunk.position)
+    )
     found.hits = _spread(hits, top_k)
     return found
+
+
+# --- meaning ---
+
+
+def _meaning(vectors: Vectors | None, text: str, mode: str, found: Found) -> _Nearest | None:
+    """Embed the query if the mode wants it and it can be; say in `found` which mode that makes, and why."""
+    if mode == "bm25" or not text.strip():
+        return None
+    if vectors is None or not len(vectors.set):
+        found.why = "there are no vectors in this knowledge base"
+        if mode != "auto":
+            found.notes.append(f"{found.why}: these are keyword results")
+        return None
+    try:
+        query = vectors.embed(text)
+    except SeogaError as error:
+        found.why = "the query could not be embedded"
+        found.notes.append(f"these are keyword results, because the query could not be embedded: {error}")
+        return None
+    found.mode, found.why = (
+        ("vector", "asked for") if mode == "vector" else ("hybrid", "words and meaning are both there")
+    )
+    return _Nearest(vectors, query)
+
+
+@dataclass(slots=True)
+class Vectors:
+    """The vectors of the generation that serves, and what embeds a query for them: text -> (d,) float32."""
+
+    generation: int
+    set: VectorSet
+    embed: Callable[[str], NDArray[np.float32]]
+
+
+class _Nearest:
+    """One query among the vectors. `mean` and `spread` are of its cosines with all of them, by a sample."""
+
+    def __init__(self, vectors: Vectors, query: NDArray[np.float32]) -> None:
+        self._vectors, self._query = vectors, query
+        self.mean, self.spread = vectors.set.background(query)
+
+    def of(self, store: Store, filters: Filters, others: list[int], threshold: float) -> dict[int, float]:
+        """Return chunk -> cosine: of the nearest chunks, and of `others` that have a vector."""
+        generation, vectors = self._vectors.generation, self._vectors.set
+        filtered = filters.prefixes or filters.types
+        allowed = store.vectors_within(generation, filters) if filtered else None
+        near = {
+            number: cosine
+            for number, cosine in vectors.nearest(self._query, CANDIDATES, allowed)
+            if cosine >= threshold
+        }
+        chunks = store.chunks_of_vectors(generation, list(near), filters)
+        known = store.vectors_of_chunks(generation, [chunk for chunk in others if chunk not in chunks])
+        cosines = near | vectors.cosines(self._query, list(known.values()))
+        return {chunk: cosines[number] for chunk, number in (known | chunks).items() if number in cosines}
+
+    def standard(self, cosine: float) -> float:
+        """Return how many standard deviations above the query's usual cosine this one lies."""
+        return (cosine - self.mean) / max(self.spread, 1e-3)
+
+
+def _fuse(hits: list[Hit], cosines: dict[int, float], nearest: _Nearest) -> None:
+    """Add to each lexical score what its cosine stands out by. Both keep their size: a weak leg has little to say."""
+    for hit in hits:
+        if (cosine := cosines.get(hit.chunk.rowid)) is not None:
+            hit.cosine = cosine
+            hit.score = min(max(hit.score + MEANING_WEIGHT * nearest.standard(cosine), 0.0), 1.0)
+
+
+def _fuse_by_rank(hits: list[Hit], cosines: dict[int, float], nearest: _Nearest) -> None:
+    """Reciprocal rank fusion (Cormack et al. 2009): 1 / (60 + rank) of each leg, scaled so that first in both is 1."""
+    by_words = sorted((hit for hit in hits if hit.score > 0), key=lambda hit: -hit.score)
+    by_meaning = sorted((hit for hit in hits if hit.chunk.rowid in cosines), key=lambda hit: -cosines[hit.chunk.rowid])
+    for hit in hits:
+        hit.score, hit.cosine = 0.0, cosines.get(hit.chunk.rowid)
+    for ranking in (by_words, by_meaning):
+        for rank, hit in enumerate(ranking, 1):
+            hit.score += (RRF_K + 1) / (RRF_K + rank) / 2
 
 
 # --- the query ---
@@ -221,3 +338,134 @@ def merge(found: Iterable[tuple[str, Found]], top_k: int) -> list[tuple[str, Hit
     """Merge the hits of several knowledge bases (kb_id, answer) by score."""
     pairs = [(kb_id, hit) for kb_id, answer in found for hit in answer.hits]
     return sorted(pairs, key=lambda pair: -pair[1].score)[:top_k]
+
+
+# --- vectors: one generation in memory ---
+
+
+class VectorSet:
+    """The vectors of one generation, searched exactly while they are few, by sign bits and then exactly when many.
+
+    Vectors come in parts: the first may be mapped from a file, later ones are what was committed since.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+
+    def __len__(self) -> int:
+        return sum(len(part.ids) for part in self._parts)
+
+    @property
+    def last(self) -> int:
+        """The highest number of a vector here; numbers only grow."""
+        return int(self._parts[-1].ids[-1]) if self._parts else 0
+
+    @classmethod
+    def load(cls, store: Store, generation: int, before: VectorSet | None = None) -> VectorSet:
+        """Return the vectors of a generation: `before`, brought up to date, or all of them."""
+        import numpy as np
+
+        found = before or cls()
+        count, numbers, vectors = store.mapped_vectors(generation)
+        if before is None and count:
+            ids = np.fromfile(numbers, dtype="<i8", count=count)
+            matrix = np.memmap(vectors, dtype="<f4", mode="r").reshape(-1, vectors.stat().st_size // 4 // count)
+            found.add(ids, matrix[:count])
+        new = store.vectors_since(generation, found.last)
+        if new:
+            matrix = np.frombuffer(b"".join(vector for _, vector in new), dtype="<f4").reshape(len(new), -1)
+            found.add(np.array([number for number, _ in new], dtype=np.int64), matrix)
+        return found
+
+    def add(self, ids: NDArray[np.int64], matrix: NDArray[np.float32]) -> None:
+        """Add vectors above all that are here: ids (n,) ascending, matrix (n, d) with rows of unit length."""
+        import numpy as np
+
+        if len(ids):
+            self._parts.append(_Part.of(ids, matrix))
+        while len(self._parts) > 2 and len(self._parts[-2].ids) < 4 * len(self._parts[-1].ids):
+            last, before = self._parts.pop(), self._parts.pop()
+            both = np.concatenate([before.matrix, last.matrix])  # (n, d) float32
+            self._parts.append(_Part.of(np.concatenate([before.ids, last.ids]), both))
+
+    def background(self, query: NDArray[np.float32]) -> tuple[float, float]:
+        """Return mean and standard deviation of the cosines of `query` (d,) with a sample of the vectors."""
+        import numpy as np
+
+        step = max(1, len(self) // SAMPLE)
+        cosines = np.concatenate([part.matrix[::step] @ query for part in self._parts])  # (about SAMPLE,) float32
+        return float(cosines.mean()), float(cosines.std())
+
+    def nearest(
+        self, query: NDArray[np.float32], limit: int, allowed: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return (number, cosine) of the `limit` vectors nearest to `query` (d,), best first."""
+        import numpy as np
+
+        found: list[tuple[int, float]] = []
+        within = None if allowed is None else np.array(allowed, dtype=np.int64)
+        for part in self._parts:
+            rows = None if within is None else np.flatnonzero(np.isin(part.ids, within))
+            found += part.nearest(query, limit, rows)
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def cosines(self, query: NDArray[np.float32], numbers: Sequence[int]) -> dict[int, float]:
+        """Return number -> cosine of the vectors asked for, those that are here."""
+        import numpy as np
+
+        wanted = np.unique(np.array(numbers, dtype=np.int64))
+        result: dict[int, float] = {}
+        for part in self._parts:
+            here = wanted[np.isin(wanted, part.ids)]
+            scores = part.matrix[np.searchsorted(part.ids, here)] @ query
+            result |= dict(zip(here.tolist(), scores.tolist(), strict=True))
+        return result
+
+
+@dataclass(slots=True)
+class _Part:
+    """Some vectors: ids (n,) int64 ascending, matrix (n, d) float32, their centre (d,), codes (n, d/64) uint64."""
+
+    ids: NDArray[np.int64]
+    matrix: NDArray[np.float32]
+    centre: NDArray[np.float32]
+    codes: NDArray[np.uint64] | None = None
+
+    @classmethod
+    def of(cls, ids: NDArray[np.int64], matrix: NDArray[np.float32]) -> _Part:
+        import numpy as np
+
+        part = cls(ids, matrix, matrix[:: max(1, len(ids) // SAMPLE)].mean(axis=0, dtype=np.float32))
+        if len(ids) > CODE_SCAN:
+            part.codes = np.concatenate([part._codes(matrix[at : at + 8192]) for at in range(0, len(ids), 8192)])
+        return part
+
+    def _codes(self, rows: NDArray[np.float32]) -> NDArray[np.uint64]:
+        """Return the signs of rows (m, d) about the centre, packed: (m, ceil(d / 64)) uint64."""
+        import numpy as np
+
+        bits = np.packbits(rows > self.centre, axis=1)
+        padding = -bits.shape[1] % 8
+        return np.pad(bits, ((0, 0), (0, padding))).view(np.uint64)
+
+    def nearest(self, query: NDArray[np.float32], limit: int, rows: NDArray[np.intp] | None) -> list[tuple[int, float]]:
+        import numpy as np
+
+        if self.codes is not None and (rows is None or len(rows) > CODE_SCAN):
+            rows = self._likely(query, max(RESCORED, 20 * limit), rows)
+        scores = (self.matrix if rows is None else self.matrix[rows]) @ query  # (m,) float32
+        best = np.argpartition(-scores, limit)[:limit] if len(scores) > limit else np.arange(len(scores))
+        ids = self.ids[best if rows is None else rows[best]]
+        return list(zip(ids.tolist(), scores[best].tolist(), strict=True))
+
+    def _likely(self, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+        """Return the rows whose signs differ least from the query's."""
+        import numpy as np
+
+        assert self.codes is not None
+        codes = self.codes if rows is None else self.codes[rows]
+        differing = np.bitwise_count(codes ^ self._codes(query[None, :])[0]).sum(axis=1, dtype=np.uint16)
+        if len(differing) <= count:
+            return np.arange(len(differing)) if rows is None else rows
+        chosen = np.argpartition(differing, count)[:count]
+        return np.sort(chosen if rows is None else rows[chosen])

@@ -190,7 +190,7 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
         # again. `settings` is what embeds a query for the generation; `mapped` counts its vectors in the mapped files.
         """create table generations (
             id integer primary key, fingerprint text not null unique, settings text not null, state text not null,
-            created real not null, mapped integer not null)""",
+            created real not null, mapped integer not null, serial integer not null)""",
         """create table vectors (
             id integer primary key, generation integer not null references generations (id), key blob not null,
             vector blob not null, unique (generation, key))""",
@@ -723,9 +723,8 @@ class Store:
                         delete = f"insert into {table} ({table}, rowid, body) values ('delete', ?, ?)"
                         self._db.execute(delete, (chunk, was))
                         self._db.execute(f"insert into {table} (rowid, body) values (?, ?)", (chunk, body))
-                    sql = """
-                        update chunks set context = ?, context_key = ?, stage = ?, tries = 0, vector_key = ? where id = ?
-                        """
+                    columns = "context = ?, context_key = ?, stage = ?, tries = 0, vector_key = ?"
+                    sql = f"update chunks set {columns} where id = ?"
                     self._db.execute(sql, (context, key, stage, vector_key(new), chunk))
                     self._db.execute("update documents set term_count = term_count + ? where id = ?", (more, document))
                     self._db.execute("update totals set terms = terms + ? where rowid = 1", (more,))
@@ -760,8 +759,8 @@ class Store:
                 )
                 self._db.execute("delete from generations where state = 'building'")
                 sql = """
-                    insert into generations (fingerprint, settings, state, created, mapped)
-                    values (?, ?, 'building', ?, 0)
+                    insert into generations (fingerprint, settings, state, created, mapped, serial)
+                    values (?, ?, 'building', ?, 0, 0)
                     """
                 self._db.execute(sql, (fingerprint, _json(settings), time.time()))
             else:
@@ -830,7 +829,7 @@ class Store:
         if count > 1000 + chunks // 4:
             with _translated(self.path):
                 self._db.execute(f"delete from vectors where {idle}", (generation,))
-                self._db.execute("update generations set mapped = 0 where id = ?", (generation,))
+                self._db.execute("update generations set mapped = 0, serial = serial + 1 where id = ?", (generation,))
 
     def settle_states(self) -> None:
         """Bring the states of files into line with their chunks."""
@@ -850,14 +849,43 @@ class Store:
         sql = "select id, vector from vectors where generation = ? and id > ? order by id"
         return [(int(id), bytes(vector)) for id, vector in self._rows(sql, (generation, last))]
 
-    def mapped(self, generation: int) -> int:
-        """Return how many vectors the mapped files hold for certain."""
-        rows = self._rows("select mapped from generations where id = ?", (generation,))
-        return int(rows[0][0]) if rows else 0
+    # Reading 100,000 vectors from SQLite takes seconds. So the indexer also leaves them in two files to be mapped: the
+    # numbers and the vectors, appended to only, of which `generations.mapped` entries are certain to be on the disk.
 
-    def set_mapped(self, generation: int, count: int) -> None:
-        with _translated(self.path):
-            self._db.execute("update generations set mapped = ? where id = ?", (count, generation))
+    def map_vectors(self, generation: int) -> None:
+        """Append what is new to the mapped files."""
+        [(count, serial)] = self._rows("select mapped, serial from generations where id = ?", (generation,))
+        paths = self._mapped_paths(generation, serial)
+        for path in set(self.path.parent.glob("vectors-*")) - set(paths):
+            with suppress(OSError):  # Windows keeps a file that a reader has mapped; the next run tries again
+                path.unlink()
+        last = 0
+        if count:
+            with open(paths[0], "rb") as file:
+                file.seek(8 * (count - 1))
+                last = int.from_bytes(file.read(8), "little", signed=True)
+        new = self.vectors_since(generation, last)
+        if not new:
+            return
+        numbers = b"".join(number.to_bytes(8, "little", signed=True) for number, _ in new)
+        for path, entry, data in zip(paths, (8, len(new[0][1])), (numbers, b"".join(v for _, v in new)), strict=True):
+            with open(path, "ab") as file:
+                file.truncate(entry * count)  # what a run that was killed left
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        with self.write():
+            self._db.execute("update generations set mapped = ? where id = ?", (count + len(new), generation))
+
+    def mapped_vectors(self, generation: int) -> tuple[int, Path, Path]:
+        """Return how many vectors are mapped, and the files of their numbers (int64) and of themselves (float32)."""
+        rows = self._rows("select mapped, serial from generations where id = ?", (generation,))
+        count, serial = rows[0] if rows else (0, 0)
+        return int(count), *self._mapped_paths(generation, serial)
+
+    def _mapped_paths(self, generation: int, serial: int) -> tuple[Path, Path]:
+        stem = f"vectors-{generation}-{serial}"
+        return self.path.with_name(f"{stem}.i64"), self.path.with_name(f"{stem}.f32")
 
     def chunks_of_vectors(self, generation: int, numbers: Sequence[int], filters: Filters) -> dict[int, int]:
         """Return chunk -> vector number, for vectors given by number, the chunks limited by filters."""
