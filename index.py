@@ -62,7 +62,7 @@ PART_CHUNKS = 200  # that a child sends at once
 READER_SECONDS = 60.0  # to wait for a program that keeps an old state of the index open
 PURGE_FILES = 200  # forgotten at a time
 START_SECONDS = 60.0  # for a child to start, on a machine that does much else
-TOOK_TOO_LONG = "took too long to read"
+TOOK_TOO_LONG = "took too long to read; split it into smaller files"
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
 OWN_FOLDER = "seoga's own folder"
@@ -376,7 +376,10 @@ class Child:
                 tired = self._answered > 0 and self._verdict != TOOK_TOO_LONG
                 self.stop()
                 if not tired and not self._closed:
-                    reason = self._verdict or "crashed the program that reads it; the file is probably damaged"
+                    reason = (
+                        self._verdict
+                        or "crashed the program that reads it, so it is probably damaged; open it, and save it anew"
+                    )
                     yield waiting.popleft()["path"], {"status": "failed", "key": "", "reason": reason}
 
     def _begin(self, seconds: float | None, *, keep_verdict: bool = False) -> None:
@@ -637,7 +640,11 @@ class Stop:
         self._cancel = cancel
         self._flag = threading.Event()
         self._looked = 0.0
-        cancel.unlink(missing_ok=True)  # left from an earlier run
+        self.forget()  # left from an earlier run
+
+    def forget(self) -> None:
+        with suppress(OSError):  # none is there
+            self._cancel.unlink()
 
     def request(self) -> None:
         self._flag.set()
@@ -645,7 +652,7 @@ class Stop:
     def requested(self) -> bool:
         if time.monotonic() - self._looked > 0.1:
             self._looked = time.monotonic()
-            if self._cancel.exists():
+            if self._cancel.is_file():
                 self._flag.set()
         return self._flag.is_set()
 
@@ -718,7 +725,7 @@ def run(
             store.checkpoint()
         finally:
             store.close()
-            config.cancel.unlink(missing_ok=True)
+            stop.forget()
     return outcome
 
 

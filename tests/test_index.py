@@ -1011,6 +1011,11 @@ def test_a_cancel_file_from_an_earlier_run_is_ignored(shelf: Shelf) -> None:
     assert not shelf.config.cancel.exists()
 
 
+def test_a_folder_named_cancel_is_no_request(shelf: Shelf) -> None:
+    shelf.config.cancel.mkdir()
+    assert shelf.index().status == "done"
+
+
 def test_a_cancel_during_the_listing_ends_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(50):
         shelf.put(f"d{number}/a.txt", "walnut")
