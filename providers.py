@@ -1,8 +1,8 @@
 """Ask a model server, near or far, for vectors, short texts or scores, under one policy for whatever goes wrong.
 
-    make_embedder(settings)      -> Embedder      texts to unit vectors      ollama openai gemini voyage
+    make_embedder(settings)      -> Embedder      texts to unit vectors      ollama openai gemini voyage, local
     make_context_model(settings) -> ContextModel  prompt to text             ollama openai groq gemini anthropic
-    make_reranker(settings)      -> Reranker      query and texts to scores  voyage cohere
+    make_reranker(settings)      -> Reranker      query and texts to scores  voyage cohere, local
     embed_each(embedder, texts)  -> a vector or an error for each text, the bad ones isolated
 
 `_Link` holds the policy: a deadline for the whole request, bounded retries, one class of error for each thing a caller
@@ -50,6 +50,7 @@ MOST_OUTAGES = 2  # in a row, before the rest of the texts waits for another run
 
 Kind = Literal["document", "query"]
 Stop: TypeAlias = Callable[[], bool]
+Report: TypeAlias = Callable[[str, int, int], None]  # a file that is being downloaded, its bytes so far, all its bytes
 
 
 # --- errors: one for each thing a caller can do ---
@@ -179,6 +180,7 @@ class Options(TypedDict, total=False):
     policy: Policy  # INDEXING
     stop: Stop  # asked every 0.2 s while a request or a wait is on: true ends it, with Cancelled
     sleep: Callable[[float], None]  # time.sleep
+    report: Report  # told how far the download of a local model is, from another thread
 
 
 # --- who they are and where ---
@@ -957,10 +959,10 @@ _RERANKERS: dict[str, type[_HttpReranker]] = {"voyage": _HttpReranker, "cohere":
 _Made = TypeVar("_Made")
 
 
-def _choose(kinds: Mapping[str, type[_Made]], section: str, provider: str) -> tuple[str, type[_Made]]:
+def _choose(kinds: Mapping[str, type[_Made]], section: str, provider: str, *others: str) -> tuple[str, type[_Made]]:
     name = _ALIASES.get(provider.casefold(), provider.casefold())
     if name not in kinds:
-        known = ", ".join(sorted(kinds))
+        known = ", ".join(sorted([*kinds, *others]))
         raise ConfigError(f"{section}.provider is {scrub(provider)[:80]!r}; it must be one of {known}.")
     return name, kinds[name]
 
@@ -972,7 +974,11 @@ def make_embedder(settings: Embedding, **options: Unpack[Options]) -> Embedder |
     """
     if not settings.model:
         return None
-    name, make = _choose(_EMBEDDERS, "embedding", settings.provider)
+    if settings.provider.casefold() == "local":
+        from .local import LocalEmbedder  # only here: it builds on this file
+
+        return LocalEmbedder(settings.model, dimension=settings.dimension, batch_size=settings.batch_size, **options)
+    name, make = _choose(_EMBEDDERS, "embedding", settings.provider, "local")
     return make(settings, _Link(settings, name, options))
 
 
@@ -988,8 +994,13 @@ def make_reranker(settings: Rerank, **options: Unpack[Options]) -> Reranker | No
     """Make the configured reranker, or None where no model is; otherwise as `make_embedder`, with SEARCHING's haste."""
     if not settings.model:
         return None
-    name, make = _choose(_RERANKERS, "rerank", settings.provider)
-    return make(settings, _Link(settings, name, {"policy": SEARCHING, **options}))
+    options = {"policy": SEARCHING, **options}
+    if settings.provider.casefold() == "local":
+        from .local import LocalReranker
+
+        return LocalReranker(settings.model, **options)
+    name, make = _choose(_RERANKERS, "rerank", settings.provider, "local")
+    return make(settings, _Link(settings, name, options))
 
 
 # --- embedding many, the bad ones isolated ---
