@@ -29,6 +29,7 @@ from typing import Any, TypeVar, cast
 VERSION = "0.1.0"  # as in pyproject.toml; a test compares them
 CONFIG_NAME = "config.json"
 DATABASE_NAME = "rag.db"
+DEFAULT_LOCAL_MODEL = "intfloat/multilingual-e5-small"
 CANCEL_NAME = "cancel"
 MAX_CONFIG_BYTES = 1024 * 1024  # 1 MB: no honest configuration comes near it
 
@@ -135,6 +136,7 @@ class Config:
     audio: Audio = field(default_factory=Audio)
     chunk: ChunkSizes = field(default_factory=ChunkSizes)
     rerank: Rerank = field(default_factory=Rerank)
+    fusion: str = field(default="sum", metadata={"allowed": ("sum", "rrf")})
     raw: Mapping[str, Any] = field(default_factory=dict, metadata={"key": None})
     warnings: tuple[str, ...] = field(default=(), metadata={"key": None})
 
@@ -314,7 +316,7 @@ def _read(
     return section(**values)
 
 
-def _value(value: Any, default: Any, limits: dict[str, int], label: str) -> Any:
+def _value(value: Any, default: Any, limits: dict[str, Any], label: str) -> Any:
     """Check one scalar or list of strings against its default's type and its limits."""
     if isinstance(default, tuple):
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
@@ -329,6 +331,8 @@ def _value(value: Any, default: Any, limits: dict[str, int], label: str) -> Any:
         return str(value)
     if not isinstance(value, str):
         raise ConfigError(f"{label} is {_show(value)}; a string is needed.")
+    if value not in limits.get("allowed", (value,)):
+        raise ConfigError(f"{label} is {_show(value)}; one of {', '.join(limits['allowed'])} is needed.")
     return value
 
 

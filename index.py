@@ -36,6 +36,7 @@ from .store import (
     FAILED,
     INDEXED,
     NEEDS_ACTION,
+    PENDING_EMBEDDING,
     READY,
     DamagedError,
     DocumentRecord,
@@ -659,9 +660,10 @@ class Stop:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `total` and `done` count files."""
+    """How far a run is; `total` and `done` count files, or chunks where a model is at work."""
 
     stage: str = "scanning"
+    unit: str = "files"
     total: int = 0
     done: int = 0
     file: str = ""
@@ -672,25 +674,27 @@ class Progress:
         rate = self.done / seconds
         remaining = round((self.total - self.done) / rate, 1) if self.done else None
         return {
-            "stage": self.stage, "file": self.file, "done": self.done, "total": self.total,
-            "files_per_second": round(rate, 1), "remaining_seconds": remaining,
+            "stage": self.stage, "file": self.file, "unit": self.unit, "done": self.done, "total": self.total,
+            "per_second": round(rate, 1), "remaining_seconds": remaining,
         }  # fmt: skip
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run did. `status`: done | cancelled. Counts are files; `warnings` are for the person."""
+    """What a run did. `status`: done | cancelled. Counts are files; `enriched` counts chunks and what models cost."""
 
     status: str = "done"
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    enriched: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "status": self.status,
             **{name: self.counts[name] for name in COUNTERS},
+            **self.enriched,
             "failures": [{"path": path, "reason": reason} for path, reason in self.failures],
             "warnings": self.warnings,
             "seconds": round(self.seconds, 2),
@@ -704,10 +708,13 @@ def run(
     config: Config,
     *,
     force: bool = False,
+    partial: str = "",
     report: Callable[[Progress], None] = lambda progress: None,
     on_start: Callable[[Stop], None] = lambda stop: None,
 ) -> Outcome:
     """Index one knowledge base. `force` reads everything again, and purges also when most of a source is gone.
+
+    `partial` reads nothing, but has models do their part anew: `contextualization` (vectors follow) or `embedding`.
 
     Raises LockedError if another process is at it, StoreError if the index can't be written.
     """
@@ -719,7 +726,7 @@ def run(
         try:
             work = _Run(config, store, stop, report, force, Outcome(warnings=notes))
             number = store.begin_run()
-            outcome = work.go()
+            outcome = work.go(partial)
             outcome.seconds = time.monotonic() - began
             store.end_run(number, outcome.seconds, outcome.status, outcome.as_dict())
             store.checkpoint()
@@ -785,7 +792,16 @@ class _Run:
     again: list[str] = field(default_factory=list)  # whose document went while they were compared with it
     reported: float = 0.0
 
-    def go(self) -> Outcome:
+    def go(self, partial: str) -> Outcome:
+        if not partial:
+            self._read_sources()
+        if not self.stop.requested():
+            self._enrich(partial)
+        if self.stop.requested():
+            self.outcome.status = "cancelled"
+        return self.outcome
+
+    def _read_sources(self) -> None:
         self._say("scanning")
         self.scan = scan(self.config, self.stop.requested)
         self.before = self.store.files()
@@ -807,11 +823,28 @@ class _Run:
         if not self.stop.requested():
             self._say("purging")
             self._purge()
-        if self.stop.requested():
-            self.outcome.status = "cancelled"
         for folder, reason in self.scan.unlisted.items():
             self.outcome.warnings.append(f"{display_path(folder)} {reason}; what was indexed from it is kept")
-        return self.outcome
+
+    def _enrich(self, partial: str) -> None:
+        """Have models add contexts and vectors, if any are configured or were."""
+        if not (self._stage() == PENDING_EMBEDDING or self.config.contextualizer.model or self.store.owed_count()):
+            return
+        from .enrich import enrich  # providers take a while to import
+
+        done = enrich(self.config, self.store, stop=self.stop.requested, say=self._say_chunks, partial=partial)
+        self.outcome.enriched = done.as_dict()
+        self.outcome.warnings += done.warnings
+
+    def _say_chunks(self, stage: str, done: int, total: int) -> None:
+        if stage != self.progress.stage:
+            self.progress = Progress(stage="", unit="chunks")
+        self.progress.done, self.progress.total = done, total
+        self._say(stage)
+
+    def _stage(self) -> str:
+        """Return the stage of a chunk that has just been read."""
+        return PENDING_EMBEDDING if self.config.embedding.model else INDEXED
 
     def _changed(self, path: str) -> bool:
         record = self.before.get(path)
@@ -923,7 +956,7 @@ class _Run:
         record = DocumentRecord(
             answer["key"], answer["size"], count, answer["title"], answer["metadata"], answer["partial"]
         )
-        return self.store.put_document(record, [Chunk(*values) for values in answer["chunks"]], terms, INDEXED)
+        return self.store.put_document(record, [Chunk(*values) for values in answer["chunks"]], terms, self._stage())
 
     # --- purging ---
 

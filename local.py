@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from .config import base_folder, expand, scrub
+from .config import DEFAULT_LOCAL_MODEL, base_folder, expand, scrub
 from .providers import (
     INDEXING,
     MODEL_PREFIXES,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DEFAULT_LOCAL_MODEL = "intfloat/multilingual-e5-small"
 HUB = "https://huggingface.co"
 WINDOW_OVERLAP = 32  # tokens that two neighbouring windows of a long text share
 MOST_WINDOW_TOKENS = 2048  # a model that takes more gets windows too: memory grows with their square

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from .config import (
     CONFIG_NAME,
+    DEFAULT_LOCAL_MODEL,
     VERSION,
     Config,
     ConfigError,
@@ -90,6 +91,7 @@ def _add_people_commands(commands: Any) -> None:
         "--include", action="append", metavar="GLOB", default=[], help="index only these files; may be repeated"
     )
     add.add_argument("--exclude", action="append", metavar="GLOB", default=[], help="leave these out; may be repeated")
+    add.add_argument("--no-embedding", action="store_true", help="keywords only: no model is downloaded or run")
     add.add_argument("--force", action="store_true", help="read every file again; purge what is gone without a doubt")
     add.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
@@ -125,6 +127,8 @@ def _add_program_commands(commands: Any) -> None:
     execute.add_argument(
         "--force", action="store_true", help="read every file again; purge what is gone without a doubt"
     )
+    partial = "have models do their part anew; no document is read"
+    execute.add_argument("--partial", choices=["contextualization", "embedding"], default="", help=partial)
     execute.add_argument("--dry-run", action="store_true", help="only say what would be read")
     execute.add_argument("-v", "--verbose", action="store_true", help="name each file")
     execute.add_argument("--json", action="store_true", help="print the outcome as JSON")
@@ -156,7 +160,9 @@ def _add(args: argparse.Namespace) -> int:
     config = _existing(base, folders, args)
     if config is None:
         globs = {"includeGlobs": args.include, "excludeGlobs": args.exclude}
-        settings = {key: value for key, value in globs.items() if value}
+        settings: dict[str, Any] = {key: value for key, value in globs.items() if value}
+        if not args.no_embedding:
+            settings["embedding"] = {"provider": "local", "model": DEFAULT_LOCAL_MODEL}
         config = new_config(base, folders, name=args.name or "", kb_id=args.id or "", **settings)
         _say(f"New knowledge base {config.name} (id {config.id}) in {config.folder}")
     else:
@@ -200,7 +206,7 @@ def _exec(args: argparse.Namespace) -> int:
     config = load_config(Path(os.path.abspath(os.path.expanduser(args.path))))
     if args.dry_run:
         return _dry_run(config, args)
-    return _index(config, force=args.force, as_json=args.json, verbose=args.verbose)
+    return _index(config, force=args.force, as_json=args.json, partial=args.partial, verbose=args.verbose)
 
 
 def _dry_run(config: Config, args: argparse.Namespace) -> int:
@@ -221,21 +227,19 @@ def _dry_run(config: Config, args: argparse.Namespace) -> int:
     return DONE
 
 
-def _index(config: Config, *, force: bool, as_json: bool, verbose: bool = False) -> int:
+def _index(config: Config, *, force: bool, as_json: bool, partial: str = "", verbose: bool = False) -> int:
     """Run the indexer with progress and signals; print the outcome."""
     for warning in config.warnings:
         _say(f"Note: {warning}")
-    if config.embedding.model or config.contextualizer.model:
-        _say("Note: models are configured; this version of seoga indexes for keyword search only.")
     with _progress(verbose) as report:
-        outcome = run(config, force=force, report=report, on_start=_stop_on_signals)
+        outcome = run(config, force=force, partial=partial, report=report, on_start=_stop_on_signals)
     if as_json:
         _print_json({"kb_id": config.id, **outcome.as_dict()})
     else:
         _print_outcome(config, outcome)
     if outcome.status == "cancelled":
         return CANCELLED
-    return FAILED if outcome.counts["failed"] else DONE
+    return FAILED if outcome.counts["failed"] or outcome.enriched.get("refused") else DONE
 
 
 def _stop_on_signals(stop: Stop) -> None:
@@ -256,6 +260,11 @@ def _print_outcome(config: Config, outcome: Outcome) -> None:
     parts = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in COUNTERS if counts[name]]
     _say(f"{outcome.status.capitalize()} in {outcome.seconds:.1f} s.")
     print(f"{_shown(config.name)}: {', '.join(parts) or 'nothing to index'}")
+    models = [
+        f"{count:,} {name.replace('_', ' ')}" for name, count in outcome.enriched.items() if count and name != "usage"
+    ]
+    if models:
+        print(f"chunks: {', '.join(models)}")
     for path, reason in outcome.failures[:SHOWN_PROBLEMS]:
         _say(f"  {path}: {reason}")
     if len(outcome.failures) > SHOWN_PROBLEMS:
@@ -278,9 +287,8 @@ def _progress(verbose: bool) -> Iterator[Callable[[Progress], None]]:
             last[0] = time.monotonic()
             facts = progress.as_dict()
             left = f", about {facts['remaining_seconds']:.0f} s left" if facts["remaining_seconds"] else ""
-            _say(
-                f"{progress.stage}: {progress.done:,} of {progress.total:,} files, {facts['files_per_second']}/s{left}"
-            )
+            done = f"{progress.done:,} of {progress.total:,} {progress.unit}"
+            _say(f"{progress.stage}: {done}, {facts['per_second']}/s{left}")
             if verbose and progress.file:
                 _say(f"  {progress.file}")
 
@@ -303,7 +311,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 
         def report(progress: Progress) -> None:
             name = escape(_shown(os.path.basename(progress.file)))[-40:]
-            rate = f"{progress.as_dict()['files_per_second']}/s"
+            rate = f"{progress.as_dict()['per_second']}/s"
             total = progress.total or None
             bar.update(task, description=progress.stage, total=total, completed=progress.done, rate=rate, file=name)
 

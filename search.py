@@ -13,19 +13,25 @@ first vector. This file changes nothing on disk.
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from .chunks import has_cjk, words
-from .config import SeogaError, scrub
-from .store import Filters, Store, StoredChunk, indexed_text, name_words
+from .config import Config, Embedding, SeogaError, scrub
+from .store import Filters, Generation, Store, StoredChunk, indexed_text, name_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from .providers import Embedder
 
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 48
@@ -167,6 +173,44 @@ class Vectors:
     generation: int
     set: VectorSet
     embed: Callable[[str], NDArray[np.float32]]
+
+
+class Meaning:
+    """Keeps what searching by meaning needs from one search to the next. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._sets: WeakKeyDictionary[Store, tuple[int, int, VectorSet]] = WeakKeyDictionary()
+        self._embedders: dict[str, Embedder] = {}
+
+    def of(self, config: Config, store: Store) -> Vectors | None:
+        """Return the vectors of a knowledge base as they are committed, or None if it is not searched by meaning."""
+        generation = store.serving() if config.embedding.model else None
+        if generation is None:
+            return None
+        with self._turn:
+            version = store.version()
+            number, seen, vectors = self._sets.get(store, (0, 0, None))
+            if vectors is None or (number, seen) != (generation.number, version):
+                vectors = VectorSet.load(store, generation.number, vectors if number == generation.number else None)
+                self._sets[store] = (generation.number, version, vectors)
+        return Vectors(generation.number, vectors, lambda text: self._embed(generation, text))
+
+    def _embed(self, generation: Generation, text: str) -> NDArray[np.float32]:
+        """Embed a query with what made the generation, whatever config.json says by now: (d,) float32."""
+        from .providers import SEARCHING, make_embedder
+
+        name = json.dumps(generation.settings, sort_keys=True)
+        with self._turn:
+            if (embedder := self._embedders.get(name)) is None:
+                made = make_embedder(Embedding(**generation.settings), policy=SEARCHING)
+                assert made is not None
+                embedder = self._embedders[name] = made
+        if (now := embedder.fingerprint()) != generation.fingerprint:
+            raise SeogaError(
+                f"the model is another than the one that made the vectors ({now}, not {generation.fingerprint})"
+            )
+        return embedder.embed([text], "query")[0]
 
 
 class _Nearest:
@@ -367,12 +411,14 @@ class VectorSet:
         """Return the vectors of a generation: `before`, brought up to date, or all of them."""
         import numpy as np
 
-        found = before or cls()
-        count, numbers, vectors = store.mapped_vectors(generation)
-        if before is None and count:
-            ids = np.fromfile(numbers, dtype="<i8", count=count)
-            matrix = np.memmap(vectors, dtype="<f4", mode="r").reshape(-1, vectors.stat().st_size // 4 // count)
-            found.add(ids, matrix[:count])
+        found = cls()
+        count, size, numbers, vectors = store.mapped_vectors(generation)
+        if before is not None:
+            found._parts = list(before._parts)
+        elif count:
+            with suppress(OSError, ValueError):  # files that are gone or cut short: all comes from the database then
+                mapped = np.memmap(vectors, dtype="<f4", mode="r", shape=(count, size))
+                found.add(np.fromfile(numbers, dtype="<i8", count=count), mapped)
         new = store.vectors_since(generation, found.last)
         if new:
             matrix = np.frombuffer(b"".join(vector for _, vector in new), dtype="<f4").reshape(len(new), -1)

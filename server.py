@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
-from .chunks import SEPARATOR
 from .config import VERSION, Config, NotFoundError, SeogaError, display_path, find_kb, readable_configs, scrub
-from .search import MAX_TOP_K, Found, Hit, merge, search
-from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, read_indexer
+from .search import MAX_TOP_K, Found, Hit, Meaning, merge, search
+from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, join_chunks, read_indexer
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -184,6 +183,7 @@ class Tools:
     def __init__(self, base: Path) -> None:
         self.base = base
         self._stores: dict[str, tuple[tuple[int, int], Store]] = {}
+        self._meaning = Meaning()
         self._turn = threading.Lock()
 
     def configs(self, kb_id: str | None) -> tuple[list[Config], list[str]]:
@@ -255,7 +255,12 @@ class Tools:
             try:
                 filters = _filters(config, path_prefix, file_type)
                 store = self.store(config)
-                answers.append((config.id, search(store, query, top_k=top_k, mode=search_mode, filters=filters)))
+                vectors = self._meaning.of(config, store) if search_mode != "bm25" else None
+                found = search(
+                    store, query, top_k=top_k, mode=search_mode, filters=filters, threshold=threshold,
+                    fusion=config.fusion, vectors=vectors,
+                )  # fmt: skip
+                answers.append((config.id, found))
                 notes += _completeness(config, store)
                 files += store.count_files(filters) if path_prefix or file_type else 0
             except SeogaError as error:
@@ -295,7 +300,7 @@ class Tools:
                 record = self._find(config, store, path)
                 if record is None:
                     continue
-                lines = _lines(_text(store.chunks_of_file(record.path)))
+                lines = _lines(join_chunks(store.chunks_of_file(record.path)))
                 title = store.title_and_metadata(record.document)[0] if record.document is not None else ""
             return _page(config, record, title, lines, start_line, end_line)
         raise NotFoundError(
@@ -330,8 +335,6 @@ class Tools:
             config.id, config.name, "indexing" if progress else "ready", folders, 0, 0, {}, {}, [], progress,
             None, 0, 0, list(map(_homeless, config.warnings)),
         )  # fmt: skip
-        if config.embedding.model:
-            info.notes.append("an embedding model is configured; this version of seoga searches by keyword only")
         try:
             store = self.store(config)
             with store.read():
@@ -409,20 +412,6 @@ def _search_hit(kb_id: str, hit: Hit, explain: bool) -> SearchHit:
     parts = {term: round(part, 3) for term, part in hit.terms.items()}
     explanation = Explanation(hit.legs, parts) if explain else None
     return SearchHit(**vars(_passage(kb_id, hit.chunk)), score=round(hit.score, 4), explanation=explanation)
-
-
-def _text(chunks: list[StoredChunk]) -> str:
-    """Put a document's text together again from its chunks."""
-    text: list[str] = []
-    at = 0
-    for chunk in chunks:
-        if chunk.start > at:
-            text.append(SEPARATOR)
-            at = chunk.start
-        body = chunk.text[len(chunk.text) - (chunk.end - chunk.start) :]
-        text.append(body[at - chunk.start :])
-        at = max(at, chunk.end)
-    return "".join(text)
 
 
 def _lines(text: str) -> list[str]:

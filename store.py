@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .chunks import Chunk, count_words, word_string
+from .chunks import SEPARATOR, Chunk, count_words, word_string
 from .config import NotFoundError, SeogaError, display_path, scrub
 
 KEYWORD_TABLES = ("words", "trigrams", "names")
@@ -710,6 +710,28 @@ class Store:
         condition = "chunks.id > ? and chunks.context_key != ? group by chunks.id order by chunks.id limit ?"
         return list(self._chunks(condition, (after, key, limit)))
 
+    def count_without_context(self, key: str) -> int:
+        return int(self._rows("select count(*) from chunks where context_key != ?", (key,))[0][0])
+
+    def forget_contexts(self) -> None:
+        """Have every chunk's context made anew; what is there stays until then."""
+        with _translated(self.path):
+            self._db.execute("update chunks set context_key = ''")
+
+    def neighbours(self, chunk: int) -> list[StoredChunk]:
+        """Return a chunk between the ones before and after it, in order, each once."""
+        condition = """
+            chunks.document = (select document from chunks where id = ?)
+            and abs(chunks.position - (select position from chunks where id = ?)) <= 1
+            group by chunks.id order by chunks.position
+            """
+        return list(self._chunks(condition, (chunk, chunk)))
+
+    def text_of(self, document: int) -> str:
+        """Return a document's text, put together again from its chunks."""
+        condition = "chunks.document = ? group by chunks.id order by chunks.position"
+        return join_chunks(self._chunks(condition, (document,)))
+
     def set_contexts(self, contexts: Sequence[tuple[int, str]], key: str, stage: str) -> None:
         """Give chunks (number, context) their contexts; they are found by them at once, and owed a new vector."""
         for chunk, context in contexts:
@@ -749,23 +771,37 @@ class Store:
         """Return the generation that answers queries."""
         return next((generation for generation in self.generations() if generation.state == "serving"), None)
 
-    def begin_generation(self, fingerprint: str, settings: dict[str, Any]) -> Generation:
-        """Return the generation with this fingerprint; a new one is built beside the one that serves."""
-        known = next((one for one in self.generations() if one.fingerprint == fingerprint), None)
+    def begin_generation(self, fingerprint: str, settings: dict[str, Any]) -> tuple[Generation, bool]:
+        """Return the generation with this fingerprint, and whether another one was being filled until now.
+
+        A new one is built beside the one that serves. The very first serves at once, as far as it goes.
+        """
+        before = self.generations()
+        known = next((one for one in before if one.fingerprint == fingerprint), None)
+        other = bool(before) and before[-1].fingerprint != fingerprint
         with _translated(self.path):
+            for one in before:
+                if one is not known and one.state == "building":
+                    self._db.execute("delete from vectors where generation = ?", (one.number,))
+                    self._db.execute("delete from generations where id = ?", (one.number,))
             if known is None:
-                self._db.execute(
-                    "delete from vectors where generation in (select id from generations where state = 'building')"
-                )
-                self._db.execute("delete from generations where state = 'building'")
+                state = "building" if any(one.state == "serving" for one in before) else "serving"
                 sql = """
                     insert into generations (fingerprint, settings, state, created, mapped, serial)
-                    values (?, ?, 'building', ?, 0, 0)
+                    values (?, ?, ?, ?, 0, 0)
                     """
-                self._db.execute(sql, (fingerprint, _json(settings), time.time()))
+                self._db.execute(sql, (fingerprint, _json(settings), state, time.time()))
             else:
                 self._db.execute("update generations set settings = ? where id = ?", (_json(settings), known.number))
-        return next(one for one in self.generations() if one.fingerprint == fingerprint)
+        return next(one for one in self.generations() if one.fingerprint == fingerprint), other or not before
+
+    def drop_vectors(self, fingerprint: str) -> None:
+        """Have the vectors of a generation that is not serving made anew; the one that serves is left to serve."""
+        with _translated(self.path):
+            renamed = "set fingerprint = fingerprint || ' (replaced)' where fingerprint = ? and state = 'serving'"
+            if not self._db.execute(f"update generations {renamed}", (fingerprint,)).rowcount:
+                unfinished = "select id from generations where fingerprint = ?"
+                self._db.execute(f"delete from vectors where generation in ({unfinished})", (fingerprint,))
 
     def owe_all(self) -> None:
         """Have every chunk embedded anew."""
@@ -877,11 +913,16 @@ class Store:
         with self.write():
             self._db.execute("update generations set mapped = ? where id = ?", (count + len(new), generation))
 
-    def mapped_vectors(self, generation: int) -> tuple[int, Path, Path]:
-        """Return how many vectors are mapped, and the files of their numbers (int64) and of themselves (float32)."""
-        rows = self._rows("select mapped, serial from generations where id = ?", (generation,))
-        count, serial = rows[0] if rows else (0, 0)
-        return int(count), *self._mapped_paths(generation, serial)
+    def mapped_vectors(self, generation: int) -> tuple[int, int, Path, Path]:
+        """Return count and dimension of the mapped vectors, the file of their numbers (int64), theirs (float32)."""
+        sql = """
+            select mapped, serial,
+                coalesce((select length(vector) / 4 from vectors where generation = generations.id limit 1), 0)
+            from generations where id = ?
+            """
+        rows = self._rows(sql, (generation,))
+        count, serial, dimension = rows[0] if rows else (0, 0, 0)
+        return int(count), int(dimension), *self._mapped_paths(generation, serial)
 
     def _mapped_paths(self, generation: int, serial: int) -> tuple[Path, Path]:
         stem = f"vectors-{generation}-{serial}"
@@ -944,6 +985,20 @@ class Store:
             return None
         started, seconds, outcome, counters = rows[0]
         return {"started": started, "seconds": seconds, "outcome": outcome, **json.loads(counters)}
+
+
+def join_chunks(chunks: Iterable[StoredChunk]) -> str:
+    """Put a document's text together again from its chunks in order: without overlaps and repeated headers."""
+    text: list[str] = []
+    at = 0
+    for chunk in chunks:
+        if chunk.start > at:
+            text.append(SEPARATOR)
+            at = chunk.start
+        body = chunk.text[len(chunk.text) - (chunk.end - chunk.start) :]
+        text.append(body[at - chunk.start :])
+        at = max(at, chunk.end)
+    return "".join(text)
 
 
 def indexed_text(headings: str, text: str, context: str = "") -> str:
