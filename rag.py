@@ -109,6 +109,12 @@ def _add_people_commands(commands: Any) -> None:
     search.add_argument("--explain", action="store_true", help="show why each hit stands where it does")
     search.add_argument("--json", action="store_true", help="print what the tool search_documents returns")
 
+    similar = _command(commands, "similar", _similar, "find documents like one document or passage")
+    similar.add_argument("like", metavar="PATH", help="an indexed document, or a chunk id")
+    similar.add_argument("--kb", help="knowledge base, by id or name (default: all)")
+    similar.add_argument("--top-k", type=_whole(1, 50), default=5, metavar="N", help="documents to show (default: 5)")
+    similar.add_argument("--json", action="store_true", help="print what the tool find_similar returns")
+
     status = _command(commands, "status", _status, "show what is indexed, what is not, and why")
     status.add_argument("kb", nargs="?", metavar="KB", help="knowledge base, by id or name (default: all)")
     status.add_argument("--changes", action="store_true", help="also compare with the folders")
@@ -331,6 +337,16 @@ def _search(args: argparse.Namespace) -> int:
     if args.json:
         return _print_json(asdict(found))
     _print_results(found, query)
+    return DONE
+
+
+def _similar(args: argparse.Namespace) -> int:
+    path = os.path.abspath(os.path.expanduser(args.like))
+    like = path if os.path.exists(path) else args.like
+    found = Tools(base_folder(args.base_path)).find_similar(like, args.top_k, args.kb)
+    if args.json:
+        return _print_json(asdict(found))
+    _print_results(found, "")
     return DONE
 
 

@@ -17,6 +17,7 @@ import json
 import math
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .providers import Embedder
+    from .providers import Embedder, Reranker
 
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 48
@@ -44,14 +45,15 @@ FEW_CHUNKS = 1_000  # a term in fewer is never too common
 DOCUMENT_HITS = 3  # of one document, before others get their turn
 NEAR_DUPLICATE = 0.8  # of two chunks' terms in common
 FUNCTION_WEIGHT = 0.5  # .9161 -> .9236 nDCG@10 on English passages, nothing lost elsewhere
-FUNCTION_WORDS = """a about an and are as at be been but by can could did do does for from had has have he her his how i
-    if in into is it its may me might my no not of on or our she should so such than that the their them then there these
-    they this those to us was we were what when where which while who whom whose why will with would you your"""
+FUNCTION_WORDS = """a about an and are as at be been but by can could did do does for from had has have he her his how
+    i if in into is it its may me might my no not of on or our she should so such than that the their them then there
+    these they this those to us was we were what when where which while who whom whose why will with would you your"""
 K1, B = 1.2, 0.75  # BM25, as FTS5 has them
 MEANING_WEIGHT = (
     0.06  # of a standard deviation of cosines, beside a lexical score from 0 to 1: chosen by bench/quality.py
 )
 RRF_K = 60
+RERANKED = 30  # hits that a reranker judges, at least
 SAMPLE = 2_000  # vectors that a query's usual cosine is told from
 CODE_SCAN = (
     250_000  # vectors from which on sign bits choose what is compared exactly; below, all are, in 40 ms at 100,000
@@ -145,6 +147,79 @@ def search(
     )
     found.hits = _spread(hits, top_k)
     return found
+
+
+def similar(
+    store: Store,
+    like: Sequence[StoredChunk],
+    *,
+    top_k: int = 5,
+    filters: Filters | None = None,
+    vectors: Vectors | None = None,
+) -> Found:
+    """Find the documents closest to some chunks of one document, each by its best chunk; that document is left out.
+
+    By meaning where there are vectors (the score is the cosine), else by the terms most characteristic of the chunks.
+    """
+    wanted, own = filters or Filters(), {chunk.document for chunk in like}
+    with store.read():
+        total, term_total = store.totals()
+        found = Found([], "bm25", "there are no vectors in this knowledge base", total)
+        hits = _near(store, like, wanted, vectors) if vectors and len(vectors.set) else None
+        if hits is None:
+            query = _characteristic(store, like, total)
+            rows = [row for row, _ in store.keyword_candidates(_choosers(query), wanted, 4 * CANDIDATES)]
+            average = term_total / total if total else 1.0
+            hits = [_score(chunk, query, average, ["words"]) for chunk in store.fetch_chunks(rows, wanted)]
+        else:
+            found.mode, found.why = "vector", "closeness in meaning"
+    best: dict[int, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: (-hit.score, hit.chunk.path, hit.chunk.position)):
+        if hit.chunk.document not in own and hit.score > 0:
+            best.setdefault(hit.chunk.document, hit)
+    found.hits = list(best.values())[:top_k]
+    return found
+
+
+def _near(store: Store, like: Sequence[StoredChunk], filters: Filters, vectors: Vectors) -> list[Hit] | None:
+    """Return the chunks nearest to the middle of some chunks' vectors; None if these have none."""
+    import numpy as np
+
+    numbers = store.vectors_of_chunks(vectors.generation, [chunk.rowid for chunk in like])
+    middle = vectors.set.rows(list(numbers.values())).sum(axis=0, dtype=np.float32)  # (d,)
+    length = float(np.linalg.norm(middle))
+    if not numbers or length == 0:
+        return None
+    allowed = store.vectors_within(vectors.generation, filters) if filters.prefixes or filters.types else None
+    near = dict(vectors.set.nearest(middle / np.float32(length), 4 * CANDIDATES + len(like), allowed))
+    chunks = store.chunks_of_vectors(vectors.generation, list(near), filters)
+    cosine = {row: min(max(near[number], 0.0), 1.0) for row, number in chunks.items()}
+    return [
+        Hit(chunk, cosine[chunk.rowid], {}, ["meaning"], cosine[chunk.rowid])
+        for chunk in store.fetch_chunks(list(chunks))
+    ]
+
+
+def _characteristic(store: Store, like: Sequence[StoredChunk], total: int) -> _Query:
+    """Make a query of the terms that are frequent in some chunks and rare elsewhere."""
+    frequency = Counter(term for chunk in like for term in words(indexed_text(chunk.headings, chunk.text)))
+    counts = store.term_counts(term for term, _ in frequency.most_common(10 * MAX_TERMS))
+    telling = sorted(counts, key=lambda term: -frequency[term] * _weight(term, counts[term], total))[: MAX_TERMS // 2]
+    return _Query("", {term: _weight(term, counts[term], total) for term in telling}, counts, [], [])
+
+
+def rerank(found: Found, query: str, reranker: Reranker, top_k: int) -> None:
+    """Have a model judge the hits anew, and keep the best; where that fails the order stays, with a note."""
+    try:
+        scores = reranker.rerank(query[:MAX_QUERY_CHARS], [hit.chunk.text for hit in found.hits])
+    except SeogaError as error:
+        found.notes.append(f"the results are not reranked: {error}")
+    else:
+        plain = all(0 <= score <= 1 for score in scores)
+        for hit, score in zip(found.hits, scores, strict=True):
+            hit.score = score if plain else 1 / (1 + math.exp(-min(max(score, -60.0), 60.0)))
+        found.hits.sort(key=lambda hit: -hit.score)
+    del found.hits[top_k:]
 
 
 # --- meaning ---
@@ -472,6 +547,13 @@ class VectorSet:
             rows = None if within is None else np.flatnonzero(np.isin(part.ids, within))
             found += part.nearest(query, limit, rows)
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def rows(self, numbers: Sequence[int]) -> NDArray[np.float32]:
+        """Return the vectors asked for, those that are here, in no order: (m, d)."""
+        import numpy as np
+
+        wanted = np.unique(np.array(numbers, dtype=np.int64))
+        return np.concatenate([part.matrix[np.isin(part.ids, wanted)] for part in self._parts])
 
     def cosines(self, query: NDArray[np.float32], numbers: Sequence[int]) -> dict[int, float]:
         """Return number -> cosine of the vectors asked for, those that are here."""

@@ -20,8 +20,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
-from .config import VERSION, Config, NotFoundError, SeogaError, display_path, find_kb, readable_configs, scrub
-from .search import MAX_TOP_K, Found, Hit, Meaning, merge, search
+from .config import (
+    VERSION,
+    Config,
+    NotFoundError,
+    Rerank,
+    SeogaError,
+    display_path,
+    find_kb,
+    readable_configs,
+    scrub,
+)
+from .search import MAX_TOP_K, RERANKED, Found, Hit, Meaning, merge, rerank, search, similar
 from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, join_chunks, read_indexer
 
 if TYPE_CHECKING:
@@ -29,6 +39,8 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
     from mcp_types import CallToolResult
     from pydantic import ValidationError
+
+    from .providers import Reranker
 
 MAX_ANSWER_TOKENS = 18_000  # clients cut at 20,000 to 25,000
 MAX_NEIGHBOURS = 20  # chunks on either side
@@ -184,6 +196,7 @@ class Tools:
         self.base = base
         self._stores: dict[str, tuple[tuple[int, int], Store]] = {}
         self._meaning = Meaning()
+        self._rerankers: dict[Rerank, Reranker] = {}
         self._turn = threading.Lock()
 
     def configs(self, kb_id: str | None) -> tuple[list[Config], list[str]]:
@@ -256,10 +269,14 @@ class Tools:
                 filters = _filters(config, path_prefix, file_type)
                 store = self.store(config)
                 vectors = self._meaning.of(config, store) if search_mode != "bm25" else None
+                judged = bool(config.rerank.model) and search_mode != "bm25"
+                count = max(top_k, RERANKED) if judged else top_k
                 found = search(
-                    store, query, top_k=top_k, mode=search_mode, filters=filters, threshold=threshold,
+                    store, query, top_k=count, mode=search_mode, filters=filters, threshold=threshold,
                     fusion=config.fusion, vectors=vectors,
                 )  # fmt: skip
+                if judged and found.hits:
+                    rerank(found, query, self._reranker(config.rerank), top_k)
                 answers.append((config.id, found))
                 notes += _completeness(config, store)
                 files += store.count_files(filters) if path_prefix or file_type else 0
@@ -273,6 +290,35 @@ class Tools:
         notes = list(dict.fromkeys(note for _, found in answers for note in found.notes)) + notes
         mode, why = (answers[0][1].mode, answers[0][1].why) if answers else ("none", "nothing could be searched")
         return SearchResults(hits, mode, why, sum(found.searched for _, found in answers), notes)
+
+    def _reranker(self, settings: Rerank) -> "Reranker":
+        from .providers import make_reranker
+
+        with self._turn:
+            if settings not in self._rerankers:
+                made = make_reranker(settings)
+                assert made is not None
+                self._rerankers[settings] = made
+            return self._rerankers[settings]
+
+    def find_similar(self, like: str, top_k: int = 5, kb_id: str | None = None) -> SearchResults:
+        """Find documents like a document (its path) or like a passage (its chunk_id)."""
+        for config, store in self._opened(kb_id):
+            with store.read():
+                chunks = [chunk for chunk in store.chunk_by_id(like) if chunk.chunk_id == like]
+                record = None if chunks else self._find(config, store, like)
+                chunks = store.chunks_of_file(record.path) if record else chunks
+            if not chunks:
+                continue
+            found = similar(store, chunks, top_k=top_k, vectors=self._meaning.of(config, store))
+            hits = [_search_hit(config.id, hit, explain=False) for hit in found.hits]
+            return SearchResults(
+                hits, found.mode, found.why, found.searched, found.notes + _completeness(config, store)
+            )
+        raise NotFoundError(
+            f"{display_path(like)[:200]!r} is neither an indexed document nor a chunk_id. Use a source_path or a "
+            "chunk_id from search_documents."
+        )
 
     def get_document_chunk(
         self, chunk_id: str, kb_id: str | None = None, before: int = 0, after: int = 0
@@ -563,6 +609,28 @@ def make_server(tools: Tools) -> "MCPServer":
             lambda: tools.search_documents(query, kb_id, top_k, threshold, search_mode, path_prefix, file_type),
             _search_form,
         )
+
+    @server.tool(title="Find similar documents", annotations=reads)
+    def find_similar(
+        path: Annotated[
+            str | None, Field(description="A source_path: documents like this one.", max_length=4096)
+        ] = None,
+        chunk_id: Annotated[str | None, Field(description="Or a chunk_id: documents like it.", max_length=100)] = None,
+        top_k: Annotated[int, Field(description="How many documents to return.", ge=1, le=MAX_TOP_K), number] = 5,
+        kb_id: KbId = None,
+    ) -> Annotated[CallToolResult, SearchResults]:
+        """Find documents close to one document or passage in meaning, or in wording where there are no vectors.
+
+        Use it to find other versions, related contracts or minutes on the same matter. Give path or chunk_id. Returns
+        one passage of each similar document, the closest first.
+        """
+
+        def work() -> SearchResults:
+            if (path is None) == (chunk_id is None):
+                raise SeogaError("give either path or chunk_id; both come from search_documents")
+            return tools.find_similar(path or chunk_id or "", top_k, kb_id)
+
+        return answered(work, _search_form)
 
     @server.tool(title="Get a passage with its neighbours", annotations=reads)
     def get_document_chunk(
