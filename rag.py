@@ -420,10 +420,20 @@ def _print_info(info: IndexInfo) -> None:
         print(f"  {problem.state}: {_shown(problem.path)}: {_shown(problem.reason)}")
     if len(info.problems) > SHOWN_PROBLEMS:
         print(f"  … and more: seoga status {info.kb_id} --json")
+    for use, facts in info.models.items():
+        print(f"  {use.replace('_', ' ')}: {_shown(_facts(facts))}")
     for reason, count in info.skipped.items():
         print(f"  passed over: {count:,}, {_shown(reason)}")
     for note in info.notes:
         print(f"  note: {_shown(note)}")
+
+
+def _facts(values: dict[str, Any]) -> str:
+    """Write facts on one line, those that are nothing left out."""
+    parts = [(name.replace("_", " "), value) for name, value in values.items() if value not in ("", 0)]
+    return ", ".join(
+        f"{name} ({_facts(value)})" if isinstance(value, dict) else f"{name} {value}" for name, value in parts
+    )
 
 
 def _remove(args: argparse.Namespace) -> int:

@@ -164,6 +164,7 @@ class IndexInfo:
     schema_version: int
     database_bytes: int
     notes: list[str] = field(default_factory=list)
+    models: dict[str, Any] = field(default_factory=dict)  # what is configured, done, owed; what the last use cost
 
 
 @dataclass
@@ -183,6 +184,7 @@ class Changes:
     deleted: list[str]
     failed: list[str]
     pending: list[str]
+    stale: list[str] = field(default_factory=list)  # prompt, model or schema that differ from what was used
     notes: list[str] = field(default_factory=list)
 
 
@@ -389,6 +391,7 @@ class Tools:
                 info.skipped = store.skipped_counts()
                 info.problems = [Problem(*row) for row in store.problems(MAX_LISTED)]
                 info.last_run, info.schema_version = store.last_run(), store.schema_version()
+                info.models = _models(config, store)
             info.database_bytes = config.database.stat().st_size
         except NotFoundError as error:
             info.status = "indexing" if progress else "not_indexed"
@@ -404,15 +407,17 @@ class Tools:
         config = find_kb(self.base, kb_id)
         records: dict[str, FileRecord] = {}
         notes: list[str] = []
+        stale: list[str] = []
         try:
             records = self.store(config).files()
+            stale = _stale(config, self.store(config))
         except NotFoundError as error:
             notes.append(_homeless(str(error)))
         difference = compare(config, records)
         lists = {name: sorted(map(display_path, paths)) for name, paths in difference.paths.items()}
         counts = {name: len(paths) for name, paths in lists.items()}
         shown = {name: paths[:MAX_LISTED] for name, paths in lists.items()}
-        return Changes(config.id, counts, **shown, notes=notes + difference.notes)
+        return Changes(config.id, counts, **shown, stale=stale, notes=notes + difference.notes)
 
 
 def _filters(config: Config, path_prefix: str | None, wanted_type: str | None) -> Filters:
@@ -427,18 +432,52 @@ def _filters(config: Config, path_prefix: str | None, wanted_type: str | None) -
     return Filters(tuple(prefixes), tuple(part for part in types if part))
 
 
+def _models(config: Config, store: Store) -> dict[str, Any]:
+    """Tell what each configured model has done and owes, and what its last use cost."""
+    models: dict[str, Any] = {}
+    if config.embedding.model:
+        owed = store.owed_count()
+        generations = {one.state: one.fingerprint for one in store.generations()}
+        about = {"provider": config.embedding.provider, "model": config.embedding.model}
+        models["embedding"] = {**about, "chunks_owed": owed, **generations}
+    if config.contextualizer.model:
+        from .enrich import context_key
+
+        missing = store.count_without_context(context_key(config))
+        about = {"provider": config.contextualizer.provider, "model": config.contextualizer.model}
+        models["contextualizer"] = {**about, "chunks_without_current_context": missing}
+    if usage := store.last_usage():
+        models["last_usage"] = usage
+    return models
+
+
+def _stale(config: Config, store: Store) -> list[str]:
+    """Say what of the index was made with another schema, prompt or model than those of now."""
+    models, stale = _models(config, store), []
+    if store.schema_version() < SCHEMA_VERSION:
+        stale.append("schema: the next `seoga exec` migrates it")
+    if missing := models.get("contextualizer", {}).get("chunks_without_current_context"):
+        stale.append(f"contexts: {missing:,} chunks have none of the present prompt and model")
+    if owed := models.get("embedding", {}).get("chunks_owed"):
+        stale.append(f"vectors: {owed:,} chunks have none of the present model")
+    if config.embedding.model and "building" in models["embedding"]:
+        stale.append(f"vectors: {models['embedding'].get('serving')} still serves")
+    return stale
+
+
 def _completeness(config: Config, store: Store) -> list[str]:
     """Say what may be missing from the results."""
     notes = []
     progress = read_indexer(config.folder)
     if progress:
         done, total = progress.get("done"), progress.get("total")
-        far = f", {done:,} of {total:,} files read" if isinstance(done, int) and isinstance(total, int) else ""
+        known = isinstance(done, int) and isinstance(total, int)
+        far = f" ({progress.get('stage')}, {done:,} of {total:,} {progress.get('unit')})" if known else ""
         notes.append(f"{config.id} is being indexed{far}: results may be incomplete")
     states = store.file_counts()
-    missing = {
-        state: count for state, count in states.items() if state in ("Failed", "NeedsAction", "PartiallyDeferred")
-    }
+    if owed := states.get("PartiallyDeferred"):
+        notes.append(f"{config.id}: {owed:,} files are found by their words only; their vectors are still owed")
+    missing = {state: count for state, count in states.items() if state in ("Failed", "NeedsAction")}
     if missing:
         parts = ", ".join(f"{count:,} {state}" for state, count in sorted(missing.items()))
         notes.append(f"{config.id}: not all files are searchable ({parts}); get_index_info says which and why")

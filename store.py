@@ -979,6 +979,13 @@ class Store:
             sql = "update runs set seconds = ?, outcome = ?, counters = ? where id = ?"
             self._db.execute(sql, (seconds, outcome, _json(counters), run))
 
+    def last_usage(self) -> dict[str, Any]:
+        """Return what models cost in the last run that asked any: by provider and model."""
+        for (counters,) in self._rows("select counters from runs order by id desc limit 100"):
+            if usage := json.loads(counters).get("usage"):
+                return dict(usage)
+        return {}
+
     def last_run(self) -> dict[str, Any] | None:
         rows = self._rows("select started, seconds, outcome, counters from runs order by id desc limit 1")
         if not rows:
