@@ -190,7 +190,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = root / "papers" / unicodedata.normalize("NFD", name)  # as macOS writes names
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
-    done = seoga("add", str(root / "papers"), "--name", "서류", home=root / "home")
+    done = seoga("add", str(root / "papers"), "--name", "서류", "--no-embedding", home=root / "home")
     assert done.returncode == 0, done.stderr
     return root / "home"
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import pytest
 from mcp.client.client import Client
 
 from seoga import rag
-from seoga.config import CONFIG_NAME, find_kb, kb_ids, load_config
+from seoga.config import CONFIG_NAME, DEFAULT_LOCAL_MODEL, find_kb, kb_ids, load_config
+from seoga.index import Outcome
 from seoga.server import Tools, make_server
 from seoga.store import read_indexer, writer_lock
 
@@ -71,6 +72,12 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+def words_only(arguments: Sequence[str | Path]) -> list[str]:
+    """Have `add` configure no model, which would be downloaded."""
+    given = [str(argument) for argument in arguments]
+    return [*given, "--no-embedding"] if given[:1] == ["add"] else given
+
+
 @pytest.fixture
 def seoga(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process."""
@@ -78,7 +85,7 @@ def seoga(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*arguments: str | Path) -> Ran:
         capsys.readouterr()
         try:
-            code = rag.main([str(argument) for argument in arguments])
+            code = rag.main(words_only(arguments))
         except SystemExit as leaving:  # argparse
             code = int(leaving.code or 0)
         captured = capsys.readouterr()
@@ -90,7 +97,7 @@ def seoga(capsys: pytest.CaptureFixture[str]) -> Run:
 def spawn(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command in a process of its own."""
     options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, "check": False, **options}
-    return subprocess.run([*SEOGA, *map(str, arguments)], **options)
+    return subprocess.run([*SEOGA, *words_only(arguments)], **options)
 
 
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
@@ -558,7 +565,7 @@ def on_terminal(*arguments: str | Path, piped: bool = False, typed: bytes = b"",
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **env}
     out = subprocess.PIPE if piped else slave
     with subprocess.Popen(
-        [*SEOGA, *map(str, arguments)], stdin=slave, stdout=out, stderr=slave, env=environment
+        [*SEOGA, *words_only(arguments)], stdin=slave, stdout=out, stderr=slave, env=environment
     ) as process:
         os.close(slave)
         os.write(master, typed)
@@ -658,3 +665,14 @@ def test_korean_is_printed_whatever_the_locale(seoga: Run, documents: Path) -> N
         assert done.returncode == 0, done.stderr
         assert "예산은 42억 원이다." in done.stdout.decode()
         assert done.stderr == b""
+
+
+def test_add_configures_the_local_model_unless_told_otherwise(
+    seoga: Run, documents: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seoga.rag.run", lambda config, **options: Outcome())
+    assert rag.main(["add", str(documents), "--id", "meaning"]) == 0
+    made = json.loads((base / "meaning" / "config.json").read_text(encoding="utf-8"))
+    assert made["embedding"] == {"provider": "local", "model": DEFAULT_LOCAL_MODEL}
+    assert seoga("add", documents, "--id", "words").code == 0
+    assert "embedding" not in json.loads((base / "words" / "config.json").read_text(encoding="utf-8"))
