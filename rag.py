@@ -1,4 +1,4 @@
-"""The command line: `seoga add`, `search`, `status`, `remove`, `exec`, `serve`, `prune-orphans`.
+"""The command line: `seoga add`, `search`, `status`, `remove`, `eval`, `exec`, `serve`, `prune-orphans`.
 
 Results go to standard output, everything else to standard error; `--json` prints the record that the matching MCP tool
 returns. Exit codes: 0 done, 1 an error or a file that failed, 2 cancelled, 3 another indexer is at it. What a command
@@ -34,7 +34,9 @@ from .config import (
     new_config,
     save_config,
     scrub,
+    write_atomically,
 )
+from .evaluate import MODES, Evaluation, draft, evaluate, read_questions
 from .index import COUNTERS, Outcome, Progress, Stop, compare, run
 from .queue import prune_orphans
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
@@ -124,6 +126,18 @@ def _add_people_commands(commands: Any) -> None:
     remove.add_argument("kb", metavar="KB", help="id or name")
     remove.add_argument("--yes", action="store_true", help="don't ask")
 
+    measure = _command(commands, "eval", _eval, "measure search with questions whose documents are known")
+    measure.add_argument("--kb", help="knowledge base, by id or name (default: the only one)")
+    source = measure.add_mutually_exclusive_group(required=True)
+    form = 'lines of {"query": "…", "relevant": ["contract.docx"]}: source paths, their ends, or chunk ids'
+    source.add_argument("--queries", metavar="FILE", help=form)
+    make = "have the configured model draft N such lines about the documents"
+    source.add_argument("--make", type=_whole(1, 10_000), metavar="N", help=make)
+    modes = f"of {','.join(MODES)} (default: all)"
+    measure.add_argument("--modes", type=_modes, default=list(MODES), metavar="M,M", help=modes)
+    measure.add_argument("--out", metavar="FILE", help="where --make writes (default: to standard output)")
+    measure.add_argument("--json", action="store_true", help="print the figures, and each question's places, as JSON")
+
 
 def _add_program_commands(commands: Any) -> None:
     execute = _command(commands, "exec", _exec, "index one knowledge base by its folder", base=False)
@@ -155,6 +169,13 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _modes(text: str) -> list[str]:
+    modes = [part.strip() for part in text.split(",") if part.strip()]
+    if not modes or (unknown := [mode for mode in modes if mode not in MODES]):
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) if modes else text!r} is none of {', '.join(MODES)}")
+    return list(dict.fromkeys(modes))
 
 
 # --- indexing ---
@@ -448,6 +469,69 @@ def _remove(args: argparse.Namespace) -> int:
         (config.folder / CONFIG_NAME).unlink()  # first: that alone makes it vanish from running servers
     shutil.rmtree(config.folder)
     print(f"Removed {_shown(config.name)}. No document was touched.")
+    return DONE
+
+
+# --- measuring ---
+
+
+def _eval(args: argparse.Namespace) -> int:
+    if args.out and not args.make:
+        raise ConfigError("--out is where --make writes. Leave it out, or add --make N.")
+    tools = Tools(base_folder(args.base_path))
+    config = _the_one(tools, args.kb)
+    store = tools.store(config)
+    if args.make:
+        return _draft_questions(config, store, args)
+    questions = read_questions(Path(os.path.expanduser(args.queries)))
+    measured = evaluate(config, store, questions, args.modes)
+    return _print_json(asdict(measured)) if args.json else _print_figures(measured)
+
+
+def _the_one(tools: Tools, kb: str | None) -> Config:
+    """Return the knowledge base meant; without a name, the only one there is."""
+    configs, _ = tools.configs(kb)
+    if len(configs) != 1:
+        known = ", ".join(config.id for config in configs) or "none yet: `seoga add FOLDER` makes one"
+        raise ConfigError(f"which knowledge base? Name it with --kb. Known: {known}.")
+    return configs[0]
+
+
+def _draft_questions(config: Config, store: Store, args: argparse.Namespace) -> int:
+    out = Path(os.path.abspath(os.path.expanduser(args.out))) if args.out else None
+    if out and out.exists():
+        raise ConfigError(f"{out} is there already, and may hold somebody's corrections. Name another file with --out.")
+    made = draft(config, store, args.make)
+    for note in made.notes[:SHOWN_PROBLEMS]:
+        _say(f"Note: {note}")
+    if not made.questions:
+        raise SeogaError("the model wrote no question that could be understood. Try another contextualizer.model.")
+    rows = [{"query": question.query, "relevant": list(question.relevant)} for question in made.questions]
+    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    if out is None:
+        print(text, end="")
+        return DONE
+    write_atomically(out, text.encode())
+    _say(
+        f"{len(rows):,} questions in {out}. Read them, correct them, then: seoga eval --kb {config.id} --queries {out}"
+    )
+    return DONE
+
+
+def _print_figures(measured: Evaluation) -> int:
+    print(f"{measured.questions:,} questions, {measured.documents:,} documents")
+    print(f"{'mode':10} recall@1  recall@10  MRR@10  nDCG@10")
+    for one in measured.modes:
+        if one.reason:
+            print(f"{one.mode:10} can't run: {_shown(one.reason)}")
+        else:
+            print(f"{one.mode:10} {one.recall_at_1:8.3f}  {one.recall_at_10:9.3f}  {one.mrr_at_10:6.3f}  "
+                  f"{one.ndcg_at_10:7.3f}")  # fmt: skip
+    best = max(measured.modes, key=lambda one: one.ndcg_at_10 or 0.0).mode
+    for asked in [one for one in measured.asked if best in one.place and one.place[best] is None][:SHOWN_PROBLEMS]:
+        print(f"not among the first ten of {best}: line {asked.line}, {_shown(asked.query)}")
+    for note in measured.notes[:SHOWN_PROBLEMS]:
+        _say(f"Note: {note}")
     return DONE
 
 
