@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from .config import Config, ConfigError, NotFoundError, SeogaError, display_path, expand, scrub
-from .providers import BadAnswer, ProviderError, Rejected, make_context_model
 from .search import K1, MAX_TOP_K, B, Meaning, Vectors, search
 from .store import Filters, Store, StoredChunk
 
@@ -291,6 +290,8 @@ def draft(config: Config, store: Store, count: int, **options: Any) -> Draft:
 
     `options` go to the maker of the model. Raises ConfigError without a model, ProviderError if nothing came of it.
     """
+    from .providers import BadAnswer, ProviderError, Rejected, make_context_model
+
     model = make_context_model(config.contextualizer, **options)
     if model is None:
         raise ConfigError(
