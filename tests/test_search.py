@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seoga.chunks import Sizes, count_words, make_chunks
 from seoga.parsers import parse
-from seoga.search import MAX_QUERY_CHARS, Found, search
+from seoga.providers import Outage, Usage
+from seoga.search import MAX_QUERY_CHARS, Found, Vectors, VectorSet, rerank, search, similar
 from seoga.store import INDEXED, READY, DocumentRecord, FileRecord, Filters, Stat, Store, chunk_words
 
 Shelf = Callable[[dict[str, str]], Store]
@@ -213,3 +215,56 @@ def test_a_long_query_is_cut_and_says_so(shelf: Shelf) -> None:
 
 def test_a_query_without_words_says_so(shelf: Shelf) -> None:
     assert any("no word" in note for note in search(shelf({"a.md": "예산"}), "!?").notes)
+
+
+def test_similar_documents_share_what_is_characteristic_of_one(shelf: Shelf, tmp_path: Path) -> None:
+    lease = "임대차 계약서 보증금 반환 임차인 원상복구 계약 기간"
+    files = {"lease.md": lease, "lease-2025.md": f"{lease} 갱신 특약", "menu.md": "점심 식단 김치찌개 된장국 현미밥"}
+    store = shelf({**files, **{f"{n}.md": f"회의 안건 {n} 다음 회의" for n in range(6)}})
+    found = similar(store, store.chunks_of_file(str(tmp_path / "docs" / "lease.md")))
+    assert names(found)[0] == "lease-2025.md"
+    assert "lease.md" not in names(found)
+    assert found.mode == "bm25"
+
+
+def test_similar_documents_are_those_near_in_meaning_where_there_are_vectors(shelf: Shelf, tmp_path: Path) -> None:
+    store = shelf({"fine.md": "연체료", "late.md": "overdue charge", "soup.md": "된장국"})
+    directions = {"연체료": (1.0, 0.0), "overdue charge": (0.9, 0.1), "된장국": (0.0, 1.0)}
+    with store.write():
+        store.owe_all()
+        generation, _ = store.begin_generation("toy", {})
+        vectors = [(owed.key, np.array(directions[owed.text], dtype=np.float32)) for owed in store.owed(0, 9)]
+        store.put_vectors(generation.number, [(key, (v / np.linalg.norm(v)).tobytes()) for key, v in vectors])
+    known = Vectors(generation.number, VectorSet.load(store, generation.number), lambda text: vectors[0][1])
+    found = similar(store, store.chunks_of_file(str(tmp_path / "docs" / "fine.md")), vectors=known)
+    assert names(found)[:1] == ["late.md"]
+    assert found.mode == "vector"
+    assert 0.9 < found.hits[0].score <= 1
+
+
+class Judge:
+    """A reranker that prefers what is short, or is not there."""
+
+    provider, model, usage = "toy", "judge", Usage()
+
+    def __init__(self, works: bool) -> None:
+        self.works = works
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        if not self.works:
+            raise Outage("out of reach", provider="toy")
+        return [1 / len(text) for text in texts]
+
+    def close(self) -> None: ...
+
+
+def test_a_reranker_orders_the_hits_anew_and_its_absence_is_a_note(shelf: Shelf) -> None:
+    store = shelf({"long.md": "예산 예산 예산안 심의 결과를 알린다", "short.md": "예산 심의"})
+    found = search(store, "예산 심의 결과", top_k=10)
+    assert names(found)[0] == "long.md"
+    rerank(found, "예산 심의 결과", Judge(works=True), 10)
+    assert names(found) == ["short.md", "long.md"]
+    found = search(store, "예산 심의 결과", top_k=10)
+    rerank(found, "예산 심의 결과", Judge(works=False), 1)
+    assert names(found) == ["long.md"]
+    assert any("not reranked" in note for note in found.notes)

@@ -1,4 +1,4 @@
-"""server.py: what the six tools promise, to a client in memory, over a pipe, and to one that sends rubbish."""
+"""server.py: what the seven tools promise, to a client in memory, over a pipe, and to one that sends rubbish."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from seoga.store import FileRecord, Stat, Store, write_indexer, writer_lock
 TOOLS = [
     "list_knowledge_bases",
     "search_documents",
+    "find_similar",
     "get_document_chunk",
     "read_file",
     "get_index_info",
@@ -182,7 +183,7 @@ def described(base: Path) -> dict[str, Any]:
     return anyio.run(main)
 
 
-def test_six_tools_are_listed_with_titles_descriptions_and_truthful_annotations(base: Path) -> None:
+def test_seven_tools_are_listed_with_titles_descriptions_and_truthful_annotations(base: Path) -> None:
     tools = described(base)
     assert list(tools) == TOOLS
     for tool in tools.values():
@@ -199,6 +200,7 @@ def test_input_schemas_name_every_argument_its_bounds_and_what_is_required(base:
     assert required == {
         "list_knowledge_bases": [],
         "search_documents": ["query"],
+        "find_similar": [],
         "get_document_chunk": ["chunk_id"],
         "read_file": ["path"],
         "get_index_info": [],
@@ -362,7 +364,7 @@ def test_one_that_is_being_indexed_is_said_with_how_far_it_is(home: Path) -> Non
     config = knowledge_base(home, "kb", {"a.md": "budget"})
     with writer_lock(config.folder):
         write_indexer(config.folder, {"stage": "reading", "done": 1200, "total": 5000})
-        assert "kb is being indexed, 1,200 of 5,000 files read" in notes_of(home)
+        assert "kb is being indexed (reading, 1,200 of 5,000 files)" in notes_of(home)
         assert ask(home, "list_knowledge_bases")["knowledge_bases"][0]["is_indexing"]
         info = ask(home, "get_index_info", kb_id="kb")["knowledge_bases"][0]
         assert (info["status"], info["progress"]["done"]) == ("indexing", 1200)
@@ -1127,7 +1129,7 @@ def test_nothing_heavy_is_imported_before_the_handshake(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, anyio, seoga.rag, seoga.server as s\n"
         "server = s.make_server(s.Tools(pathlib.Path(sys.argv[1])))\n"
-        "assert len(anyio.run(server.list_tools)) == 6\n"
+        "assert len(anyio.run(server.list_tools)) == 7\n"
         "print([name for name in sys.argv[2:] if name in sys.modules])\n"
     )
     command = [sys.executable, "-P", "-c", code, str(tmp_path), *heavy]
