@@ -244,25 +244,27 @@ def _check_vectors(vectors: Vectors | None, query: str) -> None:
 
 def by_substrings(store: Store, query: str) -> list[StoredChunk]:
     """Rank chunks by BM25 over the query's words of three characters and more as substrings: all that trigrams see."""
-    total = max(store.totals()[0], 1)
-    words = list(dict.fromkeys(re.findall(r"\w{3,}", query.casefold())))
-    rows = [row for word in words for row, _ in _telling(store, word, total)]
-    chunks = [(chunk, chunk.text.casefold()) for chunk in store.fetch_chunks(list(dict.fromkeys(rows)))]
+    total = store.totals()[0]
+    found = {word: _holding(store, word) for word in dict.fromkeys(re.findall(r"\w{3,}", query.casefold()))}
+    rows: dict[int, None] = {}  # of the rarest words; the commonest only add to the scores of what these found
+    for some in sorted(found.values(), key=len):
+        rows |= dict.fromkeys(some if not rows or len(some) <= total / 2 else ())
+    chunks = [(chunk, chunk.text.casefold()) for chunk in store.fetch_chunks(list(rows))]
     average = sum(len(text) for _, text in chunks) / max(len(chunks), 1)
-    score = dict.fromkeys(range(len(chunks)), 0.0)
-    for word in words:
-        counts = {n: count for n, (_, text) in enumerate(chunks) if (count := text.count(word))}
-        weight = math.log1p((total - len(counts) + 0.5) / (len(counts) + 0.5))
-        for n, count in counts.items():
-            norm = K1 * (1 - B + B * len(chunks[n][1]) / average)
-            score[n] += weight * count * (K1 + 1) / (count + norm)
-    return [chunks[n][0] for n in sorted(score, key=lambda n: -score[n])]
+    scores: dict[int, float] = {}
+    for n, (_, text) in enumerate(chunks):
+        norm = K1 * (1 - B + B * len(text) / average)
+        counts = ((text.count(word), len(some)) for word, some in found.items())
+        scores[n] = sum(
+            math.log1p((total - of + 0.5) / (of + 0.5)) * count * (K1 + 1) / (count + norm)
+            for count, of in counts
+            if count
+        )
+    return [chunks[n][0] for n in sorted(scores, key=lambda n: -scores[n])]
 
 
-def _telling(store: Store, word: str, total: int) -> list[tuple[int, float]]:
-    """Return the chunks that may hold a word, none for one that half of all do: its weight is nothing."""
-    found = store.substring_candidates(word, Filters(), SUBSTRING_CANDIDATES)
-    return found if len(found) <= max(total / 2, 1) else []
+def _holding(store: Store, word: str) -> list[int]:
+    return [row for row, _ in store.substring_candidates(word, Filters(), SUBSTRING_CANDIDATES)]
 
 
 # --- a draft of questions ---
