@@ -25,6 +25,10 @@ serve *ARGS:
 status *ARGS:
     @{{ run }} seoga status "$@"
 
+# measure search by labelled questions (alone: the samples'): just eval --kb KB --queries FILE
+eval *ARGS:
+    @{{ run }} seoga eval {{ if ARGS == "" { "--kb samples --queries samples/questions.jsonl" } else { '"$@"' } }}
+
 # run the tests: just test -k chunks
 test *ARGS:
     {{ run }} pytest "$@"
@@ -47,6 +51,10 @@ types: # from a subfolder: in the root, mypy takes our queue.py for the standard
 bench *ARGS:
     {{ run }} python bench/startup.py
     {{ run }} python bench/keywords.py "$@"
+
+# measure retrieval on labelled sets: just bench-quality FOLDER --model DIR --work DIR
+bench-quality *ARGS:
+    {{ run }} python bench/quality.py "$@"
 
 # write the sample documents again (the same bytes)
 samples:
