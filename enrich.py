@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial as bound
 from hashlib import sha256
 from typing import Any
 
 from .config import Config, SeogaError
 from .providers import (
     INDEXING,
+    BadAnswer,
+    Cancelled,
     ContextModel,
     Embedder,
     ModelNotFound,
@@ -41,6 +45,8 @@ CONTEXT_GROUP = 32  # chunks between commits of contexts
 VECTOR_GROUP = 128  # chunks between commits of vectors, in batches
 MAX_DOCUMENT_CHARS = 24_000  # of a document that a context model reads with each chunk
 HEAD_CHARS = 2_000  # of a longer document's beginning, before the part that the chunk is in
+PART_CHARS = MAX_DOCUMENT_CHARS - HEAD_CHARS
+MAX_CONTEXT_CHARS = 2_000
 PROMPT_VERSION = 1
 
 Say = Callable[[str, int, int], None]  # stage, done, total
@@ -54,11 +60,15 @@ _FORM = """\
 Answer with two lines and nothing else:
 CONTEXT: one or two sentences, in the language of the passage
 KEYWORDS: five to ten words or short phrases that people might search for, in Korean and in English, with commas"""
-_ANSWER = re.compile(
-    r"^[\s>*_#\-•`]*(?:context|맥락|문맥|상황)[\s*_`]*[:：][\s*_`]*(?P<context>.+?)"
-    r"^[\s>*_#\-•`]*(?:keywords?|키워드|핵심어|검색어)[\s*_`]*[:：][\s*_`]*(?P<keywords>.+?)\s*\Z",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+_LABEL = re.compile(
+    r"""^[^\w\n]* (?:\d{1,2}[.)][^\w\n]*)?  # a bullet, a number, the beginning of bold
+    (?:(?P<context>context|맥락|문맥|상황)|(?:(?:핵심|주요|검색)\ ?)?(?:keywords?|키워드|핵심어|검색어))
+    (?:\ ?\([^()\n]{1,40}\))? [^\w\n:：]* (?:[:：]|$)""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+_BULLET = re.compile(r"^\s*(?:[-*•·]\s|\d{1,2}[.)]\s)\s*")
+_MARKUP = " \t\r\n*_`"
+_TAG = re.compile(r"<(?=\s*/?\s*(?:document|passage)\b)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -85,21 +95,19 @@ class Enriched:
 def enrich(
     config: Config, store: Store, *, stop: Callable[[], bool], say: Say, partial: str = "", **options: Any
 ) -> Enriched:
-    """Do what is owed. `partial` redoes it all: `contextualization` (then vectors too) or `embedding`.
+    """Do what is owed. `partial` has it made anew: `contextualization` (vectors follow where it differs), `embedding`.
 
     `options` go to the makers of providers. No error of a provider is raised; it is told in `warnings`.
     """
     work = _Work(config, store, stop, say, {"policy": INDEXING, "stop": stop, **options})
     if config.contextualizer.model and partial != "embedding":
-        work.contexts(redo=partial == "contextualization")
+        work.contexts(anew=partial == "contextualization")
     if config.embedding.model:
-        work.vectors(redo=bool(partial))
-    elif store.owed_count():
-        with store.write():
+        work.vectors(anew=partial == "embedding")
+    with store.write():
+        if not config.embedding.model:
             store.owe_none()
-    if config.embedding.model or store.file_counts().get("PartiallyDeferred"):
-        with store.write():
-            store.settle_states()
+        store.settle_states()
     return work.done
 
 
@@ -114,16 +122,51 @@ def prompt(config: Config) -> str:
     return f"{config.system_prompt.strip() or DEFAULT_PROMPT}\n\n{_FORM}"
 
 
+def context_name(title: str, headings: str, text: str, around: Sequence[str]) -> str:
+    """Name what a chunk's context is kept by, beside model and prompt: the chunk and its neighbours' texts.
+
+    Not the whole document, so that an edit elsewhere in it costs nothing here.
+    """
+    return sha256("\0".join((title, headings, text, *around)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def question(title: str, text: str, start: int, passage: str) -> tuple[str, str]:
+    """Return what a model is asked about one passage, which begins at `start`: the document, then the passage.
+
+    Of a long document it gets the beginning and the part that the passage is in. Passages of one part share the same
+    first text, so that providers bill it once. No text in either can pretend to end it.
+    """
+    low = start // PART_CHARS * PART_CHARS
+    if len(text) > MAX_DOCUMENT_CHARS:
+        text = f"{text[:HEAD_CHARS]}\n[…]\n{text[low : low + PART_CHARS]}" if low else text[:MAX_DOCUMENT_CHARS]
+    title, text, passage = (_TAG.sub("&lt;", part) for part in (title, text, passage))
+    return f"<document>\nTitle: {title}\n\n{text}\n</document>", f"<passage>\n{passage}\n</passage>"
+
+
 def parse_context(answer: str) -> str | None:
     """Return `context\\nkeywords` of a model's answer; None if it is not in the form asked for.
 
-    Forgiving about bold, bullets, quotes, Korean labels and line breaks; strict about both parts being there.
+    Forgiving about bold, bullets, numbers, quotes, Korean labels, line breaks, and words before and after; strict about
+    both parts being there. Of an answer that says it twice, the last counts.
     """
-    found = _ANSWER.search(answer)
-    if found is None:
+    labels = list(_LABEL.finditer(answer))
+    ends = [label.start() for label in labels[1:]] + [len(answer)]
+    parts = [(label["context"], answer[label.end() : end]) for label, end in zip(labels, ends, strict=True)]
+    contexts = [n for n, (is_context, _) in enumerate(parts) if is_context]
+    if not contexts:
         return None
-    context, keywords = (" ".join(found[name].strip(" \t\r\n*_`").split()) for name in ("context", "keywords"))
-    return f"{context}\n{keywords}" if context and keywords else None
+    after = parts[contexts[-1] + 1 :] or parts[: contexts[-1]]
+    context = _joined(parts[contexts[-1]][1], " ")
+    keywords = ", ".join(filter(None, (_joined(text, ", ") for is_context, text in after if not is_context)))
+    return f"{context}\n{keywords}"[:MAX_CONTEXT_CHARS] if context and keywords else None
+
+
+def _joined(text: str, separator: str) -> str:
+    """Return the first paragraph of a text in one line, without the marks around its lines."""
+    lines = [
+        _BULLET.sub("", line).strip(_MARKUP) for line in re.split(r"\n[ \t\r]*\n", text.strip(_MARKUP))[0].split("\n")
+    ]
+    return separator.join(line.rstrip(",") if separator == ", " else line for line in lines if line)
 
 
 @dataclass(slots=True)
@@ -139,12 +182,12 @@ class _Work:
 
     # --- contexts ---
 
-    def contexts(self, *, redo: bool) -> None:
+    def contexts(self, *, anew: bool) -> None:
         """Give every chunk without a current context one, in groups; a chunk that fails stays searchable as it is."""
         key = context_key(self.config)
-        if redo:
+        if anew:
             with self.store.write():
-                self.store.forget_contexts()
+                self.store.forget_contexts(f"context {key}")
         total, at, tried = self.store.count_without_context(key), 0, 0
         if not total:
             return
@@ -154,134 +197,144 @@ class _Work:
             self.done.warnings.append(f"chunks have no context: {error}")
             return
         assert model is not None
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        self.say("contextualizing", 0, total)
+        with closing(model), ThreadPoolExecutor(AT_ONCE) as pool:
             while not self.stop() and (group := self.store.chunks_without_context(key, at, CONTEXT_GROUP)):
                 at, tried = group[-1].rowid, tried + len(group)
-                if not self._context_group(model, group, key, pool, redo):
+                if not self._context_group(model, group, key, pool):
                     break
                 self.say("contextualizing", tried, total)
+        if unusable := self.done.counts["unusable"]:
+            self.done.warnings.append(
+                f"{unusable:,} chunks have no context yet: {model.model} did not answer in the form asked for"
+            )
         self._note_usage(model)
-        model.close()
 
-    def _context_group(
-        self, model: ContextModel, group: list[StoredChunk], key: str, pool: ThreadPoolExecutor, redo: bool
-    ) -> bool:
+    def _context_group(self, model: ContextModel, group: list[StoredChunk], key: str, pool: ThreadPoolExecutor) -> bool:
         """Contextualize some chunks and commit what came of it; return whether it makes sense to go on."""
+        kind = f"context {key}"
+        around = {chunk.rowid: [other.text for other in self.store.neighbours(chunk.rowid)] for chunk in group}
+        names = {
+            chunk.rowid: context_name(chunk.title, chunk.headings, chunk.text, around[chunk.rowid]) for chunk in group
+        }
+        kept = {name: value.decode() for name in names.values() if (value := self.store.reused(kind, name))}
+        todo = {name: chunk for chunk in group if (name := names[chunk.rowid]) not in kept}
+        faults: list[ProviderError] = []
+        ask = bound(self._ask, model, faults)
+        answers = dict(zip(todo, pool.map(ask, self._questions(todo.values())), strict=True))
+        found = {name: context for name, answer in answers.items() if answer and (context := parse_context(answer))}
         stage = PENDING_EMBEDDING if self.config.embedding.model else INDEXED
-        asked = [self._question(chunk, key) for chunk in group]
-        looked_up = {} if redo else {id: self.store.reused("context", id_key) for id, _, _, id_key in asked}
-        kept = {id: value for id, value in looked_up.items() if value}
-        todo = [question for question in asked if question[0] not in kept]
-        answered = pool.map(lambda question: self._ask(model, question), todo)
-        answers = dict(zip((id for id, *_ in todo), answered, strict=True))
-        found = {id: value.decode() for id, value in kept.items()}
+        has = kept | found
         with self.store.write():
-            for id, _, _, id_key in todo:
-                if isinstance(answer := answers[id], str):
-                    found[id] = answer
-                    self.store.keep("context", id_key, answer.encode())
-            self.store.set_contexts(list(found.items()), key, stage)
-        errors = [error for error in answers.values() if isinstance(error, ProviderError)]
-        self.done.counts["contextualized"] += len(found) - len(kept)
-        self.done.counts["contexts_reused"] += len(kept)
-        self.done.counts["contexts_failed"] += len(group) - len(found)
-        return self._may_go_on(errors, len(answers), "chunks have no context yet, and are searchable without")
+            for name, context in found.items():
+                self.store.keep(kind, name, context.encode())
+            given = [(row, has[name]) for row, name in names.items() if name in has]
+            self.store.set_contexts(given, key, stage)
+        counts = self.done.counts
+        counts["contextualized"] += len(found)
+        counts["contexts_reused"] += len(given) - len(found)
+        counts["contexts_failed"] += len(group) - len(given)
+        counts["unusable"] += sum(answer is not None for answer in answers.values()) - len(found)
+        meanwhile = "chunks have no context yet, and are searchable without"
+        return self._may_go_on(faults, len(todo), meanwhile, outages=AT_ONCE)
 
-    def _question(self, chunk: StoredChunk, key: str) -> tuple[int, str, str, str]:
-        """Return (chunk, document part, passage, what the answer is kept by).
+    def _questions(self, chunks: Iterable[StoredChunk]) -> Iterator[tuple[str, str]]:
+        """Yield (document part, passage) for each chunk; a document's text is put together once for its chunks."""
+        document, text = 0, ""
+        for chunk in chunks:
+            if chunk.document != document:
+                document, text = chunk.document, self.store.text_of(chunk.document)
+            yield question(chunk.title, text, chunk.start, chunk.text)
 
-        It is kept by the chunk with its neighbours, not by the whole document: an edit elsewhere costs nothing here.
-        """
-        around = self.store.neighbours(chunk.rowid)
-        parts = (key, chunk.title, chunk.headings, *(other.text for other in around))
-        kept_by = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-        return chunk.rowid, self._document_part(chunk), chunk.text, kept_by
-
-    def _document_part(self, chunk: StoredChunk) -> str:
-        """Return the document, or of a long one its beginning and the part that the chunk is in.
-
-        Chunks of one part get the same text, which comes first in the request: providers then bill it once.
-        """
-        text = self.store.text_of(chunk.document)
-        if len(text) > MAX_DOCUMENT_CHARS:
-            size = MAX_DOCUMENT_CHARS - HEAD_CHARS
-            low = chunk.start // size * size
-            text = f"{text[:HEAD_CHARS]}\n[…]\n{text[low : low + size]}"
-        return f"Title: {chunk.title}\n<document>\n{text}\n</document>"
-
-    def _ask(self, model: ContextModel, question: tuple[int, str, str, str]) -> str | ProviderError | None:
-        """Ask for one context; None if the answer is not in the form asked for."""
-        _, document, passage, _ = question
-        if self.stop():
+    def _ask(self, model: ContextModel, faults: list[ProviderError], asked: tuple[str, str]) -> str | None:
+        """Ask for one context; None if there is no answer, and at once if others had none either."""
+        document, passage = asked
+        ends = [fault for fault in faults if isinstance(fault, Refused | ModelNotFound)]
+        if self.stop() or ends or sum(isinstance(fault, Outage) for fault in faults) >= AT_ONCE:
             return None
         try:
-            asked = f"<passage>\n{passage}\n</passage>"
-            answer = model.complete(system=prompt(self.config), document=document, chunk=asked)
+            return model.complete(system=prompt(self.config), document=document, chunk=passage)
         except ProviderError as error:
-            return error
-        return parse_context(answer)
+            faults.append(error)
+            return None
 
     # --- vectors ---
 
-    def vectors(self, *, redo: bool) -> None:
+    def vectors(self, *, anew: bool) -> None:
         """Embed what is owed; when nothing is owed any more, let the generation serve."""
-        if not redo and not self.store.owed_count() and self._is_settled():
+        if not anew and (settled := self._settled()):
+            self.store.map_vectors(settled.number)
             return
         try:
             embedder = make_embedder(self.config.embedding, **self.options)
             assert embedder is not None
-            generation = self._generation(embedder, redo)
+            generation = self._generation(embedder, anew)
         except SeogaError as error:
             self.done.counts["owed"] = self.store.owed_count()
             self.done.warnings.append(f"keyword search is ready, vectors are owed: {error}")
             return
-        total = self.store.owed_count()
-        for done in self._embed_owed(embedder, generation, total):
-            self.say("embedding", done, total)
+        with closing(embedder):
+            total = self.store.owed_count()
+            self.say("embedding", 0, total)
+            for done in self._embed_owed(embedder, generation):
+                self.say("embedding", done, total)
         self._note_usage(embedder)
-        embedder.close()
         self._finish(generation)
 
     def _settings(self) -> dict[str, Any]:
         """Return what embeds a query for the generation: names, not keys."""
         return {key: value for key, value in asdict(self.config.embedding).items() if value}
 
-    def _is_settled(self) -> bool:
-        """Tell, without asking the model, whether the one generation there is was made with these settings."""
+    def _settled(self) -> Generation | None:
+        """Return, without asking the model, the one generation there is if it was made with these settings, whole."""
         generations = self.store.generations()
-        return len(generations) == 1 and generations[0].settings == self._settings()
+        if len(generations) == 1 and generations[0].settings == self._settings():
+            return generations[0] if self.store.is_complete(generations[0].number) else None
+        return None
 
-    def _generation(self, embedder: Embedder, redo: bool) -> Generation:
+    def _generation(self, embedder: Embedder, anew: bool) -> Generation:
         """Return the generation to fill. All is owed to another one than before, but for vectors that are there."""
-        fingerprint, settings = embedder.fingerprint(), self._settings()
         with self.store.write():
-            if redo:
-                self.store.drop_vectors(fingerprint)
-            generation, is_other = self.store.begin_generation(fingerprint, settings)
-            if is_other or redo:
-                self.store.owe_all()
-            self.done.counts["vectors_reused"] = self.store.claim_vectors(generation.number)
+            generation = self.store.begin_generation(embedder.fingerprint(), self._settings(), anew=anew)
+            self.done.counts["vectors_reused"] = self.store.match_vectors(generation.number)
+            self.store.settle_states()
         return generation
 
-    def _embed_owed(self, embedder: Embedder, generation: Generation, total: int) -> Iterator[int]:
+    def _embed_owed(self, embedder: Embedder, generation: Generation) -> Iterator[int]:
         """Embed in groups, each committed; yield how many were tried. Ends early when nothing more will succeed."""
         at = tried = 0
+        refused: set[bytes] = set()  # chunks that say the same are refused together, once in a run
         while not self.stop() and (group := self.store.owed(at, max(VECTOR_GROUP, embedder.batch_size))):
             at, tried = group[-1].chunk, tried + len(group)
-            results = embed_each(embedder, [owed.text for owed in group], stop=self.stop)
-            errors = [result for result in results if isinstance(result, ProviderError)]
-            pairs = list(zip(group, results, strict=True))
-            with self.store.write():
-                good = [(owed.key, result.tobytes()) for owed, result in pairs if not isinstance(result, ProviderError)]
-                self.store.put_vectors(generation.number, good)
-                for owed, result in pairs:
-                    if isinstance(result, Rejected):
-                        self.store.refuse_vector(owed.chunk)
-            self.done.counts["embedded"] += len(good)
-            self.done.counts["refused"] += sum(isinstance(error, Rejected) for error in errors)
-            yield tried
-            if not self._may_go_on(errors, len(group), "chunks wait for their vectors, and are found by keyword"):
+            texts = {owed.key: owed.text for owed in group if owed.key not in refused}
+            results = dict(zip(texts, embed_each(embedder, list(texts.values()), stop=self.stop), strict=True))
+            errors = {key: result for key, result in results.items() if isinstance(result, ProviderError)}
+            good = [(key, result) for key, result in results.items() if not isinstance(result, ProviderError)]
+            if good and (fault := self._other_size(generation, len(good[0][1]))):
+                self.done.warnings.append(fault)
                 return
+            rejected = {key: error for key, error in errors.items() if _is_of_text(error, errors.values(), bool(good))}
+            with self.store.write():
+                self.store.put_vectors(generation.number, [(key, vector.tobytes()) for key, vector in good])
+                for key, error in rejected.items():
+                    self.store.refuse_vector(generation.number, key, str(error))
+            refused |= set(rejected)
+            self.done.counts["embedded"] += len(good)
+            self.done.counts["refused"] += sum(owed.key in rejected for owed in group)
+            yield tried
+            meanwhile = "chunks wait for their vectors, and are found by keyword"
+            if not self._may_go_on(list(errors.values()), len(texts), meanwhile, outages=len(texts)):
+                return
+
+    def _other_size(self, generation: Generation, size: int) -> str:
+        """Say so if the model gives vectors of another size than those stored: it is another under the same name."""
+        stored = self.store.vector_size(generation.number)
+        if stored in (0, size):
+            return ""
+        return (
+            f"{self.config.embedding.model} gives vectors of {size} numbers now, those stored have {stored}, so it has "
+            f"changed. None was added; `seoga exec --path {self.config.folder} --partial embedding` makes all anew."
+        )
 
     def _finish(self, generation: Generation) -> None:
         self.done.counts["owed"] = self.store.owed_count()
@@ -293,16 +346,23 @@ class _Work:
 
     # --- both ---
 
-    def _may_go_on(self, errors: Sequence[ProviderError], asked: int, meanwhile: str) -> bool:
+    def _may_go_on(self, errors: Sequence[ProviderError], asked: int, meanwhile: str, *, outages: int) -> bool:
         """Judge by a group's errors whether the next group has a chance; say why not, once."""
+        errors = [error for error in errors if not isinstance(error, Cancelled)]
         ends = [error for error in errors if isinstance(error, Refused | ModelNotFound)]
-        away = [error for error in errors if isinstance(error, Outage)]
-        if errors and not ends and (warning := f"some {meanwhile}: {errors[0]}") not in self.done.warnings:
-            self.done.warnings.append(warning)
-        if ends:
-            self.done.warnings.append(f"{meanwhile}: {ends[0]}")
-        return not ends and (not away or len(away) < asked)
+        for error in ends[:1] or errors[:1]:
+            warning = f"{'' if ends else 'some '}{meanwhile}: {error}"
+            self.done.warnings += [] if warning in self.done.warnings else [warning]
+        away = sum(isinstance(error, Outage) for error in errors)
+        useless = sum(isinstance(error, Outage | BadAnswer) for error in errors)
+        return not ends and away < max(1, outages) and useless < max(1, asked)
 
     def _note_usage(self, model: ContextModel | Embedder) -> None:
         usage: Usage = model.usage
         self.done.usage[f"{model.provider} {model.model}"] = asdict(usage)
+
+
+def _is_of_text(error: ProviderError, errors: Collection[ProviderError], works: bool) -> bool:
+    """Say whether a text is to blame for its error: it is rejected, or alone gets no usable answer while others do."""
+    is_alone = works and sum(other is error for other in errors) == 1
+    return isinstance(error, Rejected) or (isinstance(error, BadAnswer) and is_alone)

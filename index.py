@@ -32,12 +32,10 @@ from .config import CONFIG_NAME, Config, SeogaError, display_path, scrub
 from .parsers import PARSER_VERSION, SUFFIXES, NeedsAction, parse
 from .store import (
     DEFERRED,
-    DEGRADED,
     FAILED,
     INDEXED,
     NEEDS_ACTION,
     PENDING_EMBEDDING,
-    READY,
     DamagedError,
     DocumentRecord,
     FileRecord,
@@ -828,7 +826,7 @@ class _Run:
 
     def _enrich(self, partial: str) -> None:
         """Have models add contexts and vectors, if any are configured or were."""
-        if not (self._stage() == PENDING_EMBEDDING or self.config.contextualizer.model or self.store.owed_count()):
+        if self._stage() == INDEXED and not self.config.contextualizer.model and self.store.is_settled():
             return
         from .enrich import enrich  # providers take a while to import
 
@@ -931,8 +929,8 @@ class _Run:
             return
         if document is None or not reused:
             document = self._put_document(answer)
-        partial = self.store.partial_of(document)
-        self._put(path, DEGRADED if partial else READY, "; ".join(partial), document, answer["key"])
+        reason = "; ".join(self.store.partial_of(document))
+        self._put(path, self.store.state_of(document), reason, document, answer["key"])
         self.outcome.counts["reused" if reused else "updated" if before else "added"] += 1
 
     def _keep_with_reason(self, path: str, answer: dict[str, Any]) -> None:

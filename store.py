@@ -38,7 +38,9 @@ FTS_HASH_BYTES = 64 * 1024 * 1024  # FTS5 gathers a transaction's postings in me
 # States of a file. Those in SETTLED are left alone until the file changes.
 READY, DEGRADED, DEFERRED = "Ready", "Degraded", "PartiallyDeferred"
 FAILED, NEEDS_ACTION = "Failed", "NeedsAction"
-MAX_TRIES = 3  # of embedding a chunk that is refused
+MAX_TRIES = 3  # of embedding a text that is refused
+IDLE_VECTORS = 1000  # of texts that are gone, kept at least, and one for each four chunks
+MAPPED_AT_ONCE = 4096  # vectors
 # Stages of a chunk: searchable by keyword only, or by everything that is configured.
 PENDING_EMBEDDING, INDEXED, UNEMBEDDABLE = "PendingEmbedding", "Indexed", "Unembeddable"
 
@@ -106,6 +108,7 @@ class StoredChunk:
     start: int = 0
     end: int = 0
     title: str = ""
+    context: str = ""  # what a model said of it; indexed and embedded with the text, not shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,11 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
         """create table chunks (
             id integer primary key, document integer not null references documents (id), position integer not null,
             first integer not null, last integer not null, location text not null, headings text not null,
-            context text not null, context_key text not null, stage text not null, tries integer not null,
-            vector_key blob not null, text text not null, unique (document, position))""",
+            context text not null, context_key text not null, stage text not null, vector_key blob not null,
+            found_key blob not null, text text not null, unique (document, position))""",
+        # What a chunk is embedded as; and what it was embedded as when it last was, by which it is found until then.
         "create index chunks_by_vector on chunks (vector_key)",
+        "create index chunks_by_found on chunks (found_key)",
         "create index chunks_owed on chunks (stage) where stage != 'Indexed'",
         # Contentless: what was indexed can be made again from the chunk, so it is not stored twice. The index counts
         # terms made by chunks.word_string; trigrams find substrings (detail=none: a fifth of the size).
@@ -188,12 +193,17 @@ def m001_first_schema(db: sqlite3.Connection) -> None:
             counters text not null)""",
         # A vector belongs to a text, not to a chunk: chunks that say the same share it, and an old text finds its own
         # again. `settings` is what embeds a query for the generation; `mapped` counts its vectors in the mapped files.
+        # Numbers are never used again (autoincrement): readers keep vectors by them.
         """create table generations (
-            id integer primary key, fingerprint text not null unique, settings text not null, state text not null,
-            created real not null, mapped integer not null, serial integer not null)""",
+            id integer primary key autoincrement, fingerprint text not null, settings text not null,
+            state text not null, created real not null, mapped integer not null, serial integer not null)""",
         """create table vectors (
-            id integer primary key, generation integer not null references generations (id), key blob not null,
-            vector blob not null, unique (generation, key))""",
+            id integer primary key autoincrement, generation integer not null references generations (id),
+            key blob not null, vector blob not null, unique (generation, key))""",
+        # Texts that a model refused, how often, and what it said. Like vectors they belong to a text and a model.
+        """create table refusals (
+            generation integer not null references generations (id), key blob not null, tries integer not null,
+            reason text not null, primary key (generation, key)) without rowid""",
         # Results worth keeping beside documents (OCR pages, contexts), by a hash of all that made them.
         """create table reuse (
             kind text not null, key text not null, value blob not null, used real not null,
@@ -269,6 +279,19 @@ def _process_start(pid: int) -> float | None:
 # --- the store ---
 
 _SELECT_FILES = "select path, size, modified, changed, state, reason, document, key, device from files"
+
+
+# The state of a file whose content was read. A chunk that is owed nothing and has no vector was given up.
+_STAGE = "exists (select 1 from chunks where chunks.document = files.document and chunks.stage = "
+_STATE = f"""
+    case when {_STAGE} 'PendingEmbedding') then '{DEFERRED}' when {_STAGE} 'Unembeddable') then '{DEGRADED}'
+        when exists (select 1 from documents where documents.id = files.document and documents.partial != '[]')
+        then '{DEGRADED}' else '{READY}' end
+    """
+# Conditions on chunks. Each `?` is a generation, the last of _REFUSED the most tries.
+_LACKS = "not exists (select 1 from vectors where generation = ? and key = chunks.vector_key)"
+_REFUSED = "exists (select 1 from refusals where generation = ? and key = chunks.vector_key and tries >= ?)"
+_SERVES = "(select state from generations where id = ?) = 'serving'"
 
 
 def _file_record(row: tuple[Any, ...]) -> FileRecord:
@@ -445,11 +468,20 @@ class Store:
 
     def problems(self, limit: int) -> list[tuple[str, str, str]]:
         """Return (displayed path, state, reason) of files that are not wholly indexed."""
-        sql = """
-            select shown, state, reason from files where state in ('Failed', 'NeedsAction', 'Degraded') or reason != ''
-            order by shown limit ?
+        given_up = """
+            select count(*), max(refusals.reason) from chunks left join refusals on refusals.key = chunks.vector_key
+            where chunks.document = ? and chunks.stage = 'Unembeddable'
             """
-        return [(str(path), str(state), str(reason)) for path, state, reason in self._rows(sql, (limit,))]
+        sql = """
+            select shown, state, reason, document from files
+            where state in ('Failed', 'NeedsAction', 'Degraded') or reason != '' order by shown limit ?
+            """
+        found = []
+        for path, state, reason, document in self._rows(sql, (limit,)):
+            [(count, refusal)] = self._rows(given_up, (document,)) if state == DEGRADED else [(0, "")]
+            chunks = f"{count} of its chunks have no vector, and are found by their words only: {refusal}"
+            found.append((str(path), str(state), "; ".join(filter(None, (reason, chunks if count else "")))))
+        return found
 
     def count_files(self, filters: Filters) -> int:
         """Count the files that pass the filters."""
@@ -529,12 +561,12 @@ class Store:
             self._db.executemany(
                 """
                 insert into chunks (id, document, position, first, last, location, headings, context, context_key,
-                    stage, tries, vector_key, text)
-                values (?, ?, ?, ?, ?, ?, ?, '', '', ?, 0, ?, ?)
+                    stage, vector_key, found_key, text)
+                values (?, ?, ?, ?, ?, ?, ?, '', '', ?, ?, ?, ?)
                 """,
                 [
                     (first + n, document, n, chunk.start, chunk.end, chunk.location, chunk.headings, stage,
-                     vector_key(indexed_text(chunk.headings, chunk.text)), chunk.text)
+                     *2 * (vector_key(indexed_text(chunk.headings, chunk.text)),), chunk.text)
                     for n, chunk in enumerate(chunks)
                 ],
             )  # fmt: skip
@@ -692,16 +724,13 @@ class Store:
     def _chunks(self, condition: str, values: Sequence[Any]) -> Iterator[StoredChunk]:
         sql = f"""
             select chunks.id, files.hash, files.shown, chunks.position, documents.chunk_count, chunks.text,
-                chunks.location, chunks.headings, chunks.document, chunks.first, chunks.last, documents.title
+                chunks.location, chunks.headings, chunks.document, chunks.first, chunks.last, documents.title,
+                chunks.context
             from chunks join documents on documents.id = chunks.document join files on files.document = documents.id
             where {condition}
             """
-        for id, hash, shown, position, total, text, location, headings, document, start, end, title in self._rows(
-            sql, values
-        ):
-            yield StoredChunk(
-                id, f"{hash}_{position}", shown, position, total, text, location, headings, document, start, end, title
-            )  # fmt: skip
+        for id, hash, shown, position, *rest in self._rows(sql, values):
+            yield StoredChunk(id, f"{hash}_{position}", shown, position, *rest)
 
     # --- contexts: what a model says of a chunk ---
 
@@ -713,10 +742,11 @@ class Store:
     def count_without_context(self, key: str) -> int:
         return int(self._rows("select count(*) from chunks where context_key != ?", (key,))[0][0])
 
-    def forget_contexts(self) -> None:
-        """Have every chunk's context made anew; what is there stays until then."""
+    def forget_contexts(self, kind: str) -> None:
+        """Have every chunk's context made anew, those kept under `kind` too; what is there is searched until then."""
         with _translated(self.path):
             self._db.execute("update chunks set context_key = ''")
+            self._db.execute("delete from reuse where kind = ?", (kind,))
 
     def neighbours(self, chunk: int) -> list[StoredChunk]:
         """Return a chunk between the ones before and after it, in order, each once."""
@@ -733,7 +763,10 @@ class Store:
         return join_chunks(self._chunks(condition, (document,)))
 
     def set_contexts(self, contexts: Sequence[tuple[int, str]], key: str, stage: str) -> None:
-        """Give chunks (number, context) their contexts; they are found by them at once, and owed a new vector."""
+        """Give chunks (number, context) their contexts; they are found by them at once, and owed a new vector.
+
+        Until that is there they are found by the one they had.
+        """
         for chunk, context in contexts:
             rows = self._rows("select document, headings, text, context from chunks where id = ?", (chunk,))
             for document, headings, text, before in rows:
@@ -745,11 +778,14 @@ class Store:
                         delete = f"insert into {table} ({table}, rowid, body) values ('delete', ?, ?)"
                         self._db.execute(delete, (chunk, was))
                         self._db.execute(f"insert into {table} (rowid, body) values (?, ?)", (chunk, body))
-                    columns = "context = ?, context_key = ?, stage = ?, tries = 0, vector_key = ?"
+                    columns = "context = ?, context_key = ?, stage = ?, vector_key = ?"
                     sql = f"update chunks set {columns} where id = ?"
                     self._db.execute(sql, (context, key, stage, vector_key(new), chunk))
                     self._db.execute("update documents set term_count = term_count + ? where id = ?", (more, document))
                     self._db.execute("update totals set terms = terms + ? where rowid = 1", (more,))
+                    if stage == PENDING_EMBEDDING:
+                        sql = "update files set state = ? where document = ? and state in (?, ?)"
+                        self._db.execute(sql, (DEFERRED, document, READY, DEGRADED))
 
     def reused(self, kind: str, key: str) -> bytes | None:
         """Return what was kept under a hash of all that made it."""
@@ -771,56 +807,66 @@ class Store:
         """Return the generation that answers queries."""
         return next((generation for generation in self.generations() if generation.state == "serving"), None)
 
-    def begin_generation(self, fingerprint: str, settings: dict[str, Any]) -> tuple[Generation, bool]:
-        """Return the generation with this fingerprint, and whether another one was being filled until now.
+    def begin_generation(self, fingerprint: str, settings: dict[str, Any], *, anew: bool = False) -> Generation:
+        """Return the generation to fill; another that was being filled goes.
 
-        A new one is built beside the one that serves. The very first serves at once, as far as it goes.
+        A new one is built beside the one that serves; so is one of the same fingerprint if it is to be made `anew`. The
+        very first serves at once, as far as it goes.
         """
         before = self.generations()
-        known = next((one for one in before if one.fingerprint == fingerprint), None)
-        other = bool(before) and before[-1].fingerprint != fingerprint
+        usable = [one for one in before if one.fingerprint == fingerprint and not (anew and one.state == "serving")]
+        known = usable[-1] if usable else None  # an unfinished one is younger than the one that serves
         with _translated(self.path):
             for one in before:
-                if one is not known and one.state == "building":
-                    self._db.execute("delete from vectors where generation = ?", (one.number,))
-                    self._db.execute("delete from generations where id = ?", (one.number,))
-            if known is None:
-                state = "building" if any(one.state == "serving" for one in before) else "serving"
-                sql = """
-                    insert into generations (fingerprint, settings, state, created, mapped, serial)
-                    values (?, ?, ?, ?, 0, 0)
-                    """
-                self._db.execute(sql, (fingerprint, _json(settings), state, time.time()))
-            else:
+                if one.state == "building" and one is not known:
+                    self._drop_generation(one.number)
+            if known:
                 self._db.execute("update generations set settings = ? where id = ?", (_json(settings), known.number))
-        return next(one for one in self.generations() if one.fingerprint == fingerprint), other or not before
+                return known
+            state = "building" if any(one.state == "serving" for one in before) else "serving"
+            sql = """
+                insert into generations (fingerprint, settings, state, created, mapped, serial)
+                values (?, ?, ?, ?, 0, ?)
+                """
+            now = time.time()
+            values = (fingerprint, _json(settings), state, now, int(now * 1000))
+            number = int(self._db.execute(sql, values).lastrowid or 0)
+        return Generation(number, fingerprint, settings, state)
 
-    def drop_vectors(self, fingerprint: str) -> None:
-        """Have the vectors of a generation that is not serving made anew; the one that serves is left to serve."""
-        with _translated(self.path):
-            renamed = "set fingerprint = fingerprint || ' (replaced)' where fingerprint = ? and state = 'serving'"
-            if not self._db.execute(f"update generations {renamed}", (fingerprint,)).rowcount:
-                unfinished = "select id from generations where fingerprint = ?"
-                self._db.execute(f"delete from vectors where generation in ({unfinished})", (fingerprint,))
-
-    def owe_all(self) -> None:
-        """Have every chunk embedded anew."""
-        with _translated(self.path):
-            self._db.execute("update chunks set stage = ?, tries = 0", (PENDING_EMBEDDING,))
+    def _drop_generation(self, generation: int) -> None:
+        self._db.execute("delete from vectors where generation = ?", (generation,))
+        self._db.execute("delete from refusals where generation = ?", (generation,))
+        self._db.execute("delete from generations where id = ?", (generation,))
 
     def owe_none(self) -> None:
         """Without an embedding model nothing is owed."""
         with _translated(self.path):
             self._db.execute("update chunks set stage = ? where stage != 'Indexed'", (INDEXED,))
 
-    def claim_vectors(self, generation: int) -> int:
-        """Give chunks that wait the vectors that are there for their texts; return how many that were."""
-        sql = """
-            update chunks set stage = ? where stage != 'Indexed'
-                and exists (select 1 from vectors where generation = ? and key = chunks.vector_key)
-            """
+    def is_complete(self, generation: int) -> bool:
+        """Tell whether no chunk waits for a vector of this generation, or lacks one without a reason."""
+        lacking = f"select 1 from chunks where {_LACKS} and not {_REFUSED}"  # an index alone answers that
+        sql = f"select not exists (select 1 from chunks where stage = 'PendingEmbedding') and not exists ({lacking})"
+        return bool(self._rows(sql, (generation, generation, MAX_TRIES))[0][0])
+
+    def match_vectors(self, generation: int) -> int:
+        """Have those chunks wait that have no vector in this generation; return how many that waited had one.
+
+        Chunks whose text was refused too often don't wait.
+        """
         with _translated(self.path):
-            return self._db.execute(sql, (INDEXED, generation)).rowcount
+            keys = f"select vector_key from chunks where {_LACKS}"
+            sql = f"update chunks set stage = ? where stage = 'Indexed' and vector_key in ({keys})"
+            self._db.execute(sql, (PENDING_EMBEDDING, generation))
+            sql = f"update chunks set stage = ? where stage != 'Indexed' and not {_LACKS}"
+            claimed = self._db.execute(sql, (INDEXED, generation)).rowcount
+            sql = f"update chunks set stage = iif({_REFUSED}, ?, ?) where stage != 'Indexed'"
+            self._db.execute(sql, (generation, MAX_TRIES, UNEMBEDDABLE, PENDING_EMBEDDING))
+            sql = (
+                f"update chunks set found_key = vector_key where found_key != vector_key and {_SERVES} and not {_LACKS}"
+            )
+            self._db.execute(sql, (generation, generation))
+        return claimed
 
     def owed(self, after: int, limit: int) -> list[Owed]:
         """Return chunks that wait for a vector, from a number on."""
@@ -833,100 +879,108 @@ class Store:
     def owed_count(self) -> int:
         return int(self._rows("select count(*) from chunks where stage = 'PendingEmbedding'")[0][0])
 
+    def is_settled(self) -> bool:
+        """Tell whether every chunk has all that is configured, and no file's state says otherwise."""
+        waiting = "exists (select 1 from chunks where stage != 'Indexed')"
+        sql = f"select {waiting} or exists (select 1 from files where state = ?)"
+        return not self._rows(sql, (DEFERRED,))[0][0]
+
     def put_vectors(self, generation: int, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         """Add vectors (key, float32 bytes); every chunk that waits for one of them has it then."""
         with _translated(self.path):
             sql = "insert or ignore into vectors (generation, key, vector) values (?, ?, ?)"
             self._db.executemany(sql, [(generation, key, vector) for key, vector in vectors])
+            sql = f"update chunks set found_key = vector_key where vector_key = ? and {_SERVES}"
+            self._db.executemany(sql, [(key, generation) for key, _ in vectors])
             sql = "update chunks set stage = 'Indexed' where vector_key = ? and stage != 'Indexed'"
             self._db.executemany(sql, [(key,) for key, _ in vectors])
 
-    def refuse_vector(self, chunk: int) -> None:
-        """Count a refusal; after the third the chunk is given up until its text or the model changes."""
+    def refuse_vector(self, generation: int, key: bytes, reason: str) -> None:
+        """Count a refusal of a text; after the third its chunks are given up until text or model change."""
         sql = """
-            update chunks set tries = tries + 1,
-                stage = case when tries + 1 >= ? then 'Unembeddable' else stage end where id = ?
+            insert into refusals (generation, key, tries, reason) values (?, ?, 1, ?)
+            on conflict do update set tries = tries + 1, reason = excluded.reason returning tries
             """
         with _translated(self.path):
-            self._db.execute(sql, (MAX_TRIES, chunk))
+            [(tries,)] = self._db.execute(sql, (generation, key, scrub(reason))).fetchall()
+            if tries >= MAX_TRIES:
+                sql = "update chunks set stage = ? where vector_key = ? and stage = 'PendingEmbedding'"
+                self._db.execute(sql, (UNEMBEDDABLE, key))
+
+    def vector_size(self, generation: int) -> int:
+        """Return how many numbers a vector of this generation has; 0 while there is none."""
+        sql = "select length(vector) / 4 from vectors where generation = ? limit 1"
+        rows = self._rows(sql, (generation,))
+        return int(rows[0][0]) if rows else 0
 
     def promote(self, generation: int) -> None:
         """Let a generation serve; the others go, with their vectors."""
         with _translated(self.path):
+            for other in self.generations():
+                if other.number != generation:
+                    self._drop_generation(other.number)
             self._db.execute("update generations set state = 'serving' where id = ?", (generation,))
-            self._db.execute("delete from vectors where generation != ?", (generation,))
-            self._db.execute("delete from generations where id != ?", (generation,))
+            self._db.execute("update chunks set found_key = vector_key where found_key != vector_key")
 
     def drop_idle_vectors(self, generation: int) -> None:
         """Remove vectors of texts that are gone, once they are many: till then a text that comes back costs nothing."""
-        idle = "generation = ? and key not in (select vector_key from chunks)"
+        used = "select vector_key from chunks union all select found_key from chunks"
+        idle = f"generation = ? and key not in ({used})"
         sql = f"select count(*), (select count(*) from chunks) from vectors where {idle}"
         [(count, chunks)] = self._rows(sql, (generation,))
-        if count > 1000 + chunks // 4:
+        if count > IDLE_VECTORS + chunks // 4:
             with _translated(self.path):
                 self._db.execute(f"delete from vectors where {idle}", (generation,))
                 self._db.execute("update generations set mapped = 0, serial = serial + 1 where id = ?", (generation,))
 
     def settle_states(self) -> None:
         """Bring the states of files into line with their chunks."""
-        stages = "select 1 from chunks where chunks.document = files.document and stage ="
-        sql = f"""
-            update files set state = case
-                when exists ({stages} 'PendingEmbedding') then 'PartiallyDeferred'
-                when exists ({stages} 'Unembeddable') then 'Degraded'
-                when reason != '' then 'Degraded' else 'Ready' end
-            where state in ('Ready', 'Degraded', 'PartiallyDeferred')
-            """
         with _translated(self.path):
-            self._db.execute(sql)
+            states = f"state in (?, ?, ?) and state != {_STATE}"
+            self._db.execute(f"update files set state = {_STATE} where {states}", (READY, DEGRADED, DEFERRED))
 
-    def vectors_since(self, generation: int, last: int) -> list[tuple[int, bytes]]:
-        """Return (number, float32 bytes) of the vectors added after a number."""
-        sql = "select id, vector from vectors where generation = ? and id > ? order by id"
-        return [(int(id), bytes(vector)) for id, vector in self._rows(sql, (generation, last))]
+    def state_of(self, document: int) -> str:
+        """Return the state of a file with this content."""
+        sql = f"select {_STATE} from (select ? as document) as files"
+        return str(self._rows(sql, (document,))[0][0])
+
+    def vectors_since(self, generation: int, last: int, limit: int = -1) -> list[tuple[int, bytes]]:
+        """Return (number, float32 bytes) of the vectors added after a number; at most `limit`, -1 for all."""
+        sql = "select id, vector from vectors where generation = ? and id > ? order by id limit ?"
+        return [(int(id), bytes(vector)) for id, vector in self._rows(sql, (generation, last, limit))]
 
     # Reading 100,000 vectors from SQLite takes seconds. So the indexer also leaves them in two files to be mapped: the
     # numbers and the vectors, appended to only, of which `generations.mapped` entries are certain to be on the disk.
 
     def map_vectors(self, generation: int) -> None:
-        """Append what is new to the mapped files."""
-        [(count, serial)] = self._rows("select mapped, serial from generations where id = ?", (generation,))
-        paths = self._mapped_paths(generation, serial)
-        for path in set(self.path.parent.glob("vectors-*")) - set(paths):
-            with suppress(OSError):  # Windows keeps a file that a reader has mapped; the next run tries again
-                path.unlink()
-        last = 0
-        if count:
-            with open(paths[0], "rb") as file:
-                file.seek(8 * (count - 1))
-                last = int.from_bytes(file.read(8), "little", signed=True)
-        new = self.vectors_since(generation, last)
-        if not new:
-            return
-        numbers = b"".join(number.to_bytes(8, "little", signed=True) for number, _ in new)
-        for path, entry, data in zip(paths, (8, len(new[0][1])), (numbers, b"".join(v for _, v in new)), strict=True):
-            with open(path, "ab") as file:
-                file.truncate(entry * count)  # what a run that was killed left
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        with self.write():
-            self._db.execute("update generations set mapped = ? where id = ?", (count + len(new), generation))
+        """Append what is new to the mapped files. They only save time: without room for them nothing is lost."""
+        with suppress(OSError):
+            count, size, *paths = self.mapped_vectors(generation)
+            if any(_size(path) < entry * count for path, entry in zip(paths, (8, 4 * size), strict=True)):
+                count = 0  # they are gone, or were cut; a program that has mapped them must not see them change
+                with self.write():
+                    sql = "update generations set mapped = 0, serial = serial + 1 where id = ?"
+                    self._db.execute(sql, (generation,))
+                _, size, *paths = self.mapped_vectors(generation)
+            for path in set(self.path.parent.glob("vectors-*")) - set(paths):
+                with suppress(OSError):  # Windows keeps a file that a reader has mapped; the next run tries again
+                    path.unlink()
+            last = _last_number(paths[0], count)
+            while new := self.vectors_since(generation, last, MAPPED_AT_ONCE):
+                numbers = b"".join(number.to_bytes(8, "little", signed=True) for number, _ in new)
+                _append(paths[0], 8 * count, numbers)
+                _append(paths[1], 4 * size * count, b"".join(vector for _, vector in new))
+                count, last = count + len(new), new[-1][0]
+                with self.write():
+                    self._db.execute("update generations set mapped = ? where id = ?", (count, generation))
 
     def mapped_vectors(self, generation: int) -> tuple[int, int, Path, Path]:
         """Return count and dimension of the mapped vectors, the file of their numbers (int64), theirs (float32)."""
-        sql = """
-            select mapped, serial,
-                coalesce((select length(vector) / 4 from vectors where generation = generations.id limit 1), 0)
-            from generations where id = ?
-            """
-        rows = self._rows(sql, (generation,))
-        count, serial, dimension = rows[0] if rows else (0, 0, 0)
-        return int(count), int(dimension), *self._mapped_paths(generation, serial)
-
-    def _mapped_paths(self, generation: int, serial: int) -> tuple[Path, Path]:
+        rows = self._rows("select mapped, serial from generations where id = ?", (generation,))
+        count, serial = rows[0] if rows else (0, 0)
         stem = f"vectors-{generation}-{serial}"
-        return self.path.with_name(f"{stem}.i64"), self.path.with_name(f"{stem}.f32")
+        numbers, vectors = self.path.with_name(f"{stem}.i64"), self.path.with_name(f"{stem}.f32")
+        return int(count), self.vector_size(generation), numbers, vectors
 
     def chunks_of_vectors(self, generation: int, numbers: Sequence[int], filters: Filters) -> dict[int, int]:
         """Return chunk -> vector number, for vectors given by number, the chunks limited by filters."""
@@ -935,7 +989,7 @@ class Store:
         for low in range(0, len(numbers), 500):
             some = numbers[low : low + 500]
             sql = f"""
-                select distinct chunks.id, vectors.id from vectors join chunks on chunks.vector_key = vectors.key
+                select distinct chunks.id, vectors.id from vectors join chunks on chunks.found_key = vectors.key
                 join files on files.document = chunks.document
                 where vectors.generation = ? and vectors.id in ({", ".join("?" * len(some))}) {condition}
                 """
@@ -949,7 +1003,7 @@ class Store:
             some = chunks[low : low + 500]
             sql = f"""
                 select chunks.id, vectors.id from chunks join vectors
-                on vectors.generation = ? and vectors.key = chunks.vector_key
+                on vectors.generation = ? and vectors.key = chunks.found_key
                 where chunks.id in ({", ".join("?" * len(some))})
                 """
             found |= {int(chunk): int(vector) for chunk, vector in self._rows(sql, (generation, *some))}
@@ -960,7 +1014,7 @@ class Store:
         condition, values = filters.sql()
         sql = f"""
             select distinct vectors.id from files join chunks on chunks.document = files.document
-            join vectors on vectors.generation = ? and vectors.key = chunks.vector_key where 1 {condition}
+            join vectors on vectors.generation = ? and vectors.key = chunks.found_key where 1 {condition}
             """
         return [int(row[0]) for row in self._rows(sql, (generation, *values))]
 
@@ -1037,6 +1091,28 @@ def name_words(shown: str) -> str:
 def _quoted(term: str) -> str:
     """Make a term an FTS5 string: data, whatever is in it."""
     return '"' + term.replace("\x00", " ").replace('"', '""') + '"'
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _last_number(path: Path, count: int) -> int:
+    """Return the last of `count` numbers in a mapped file; 0 if there are none."""
+    if not count:
+        return 0
+    with open(path, "rb") as file:
+        file.seek(8 * (count - 1))
+        return int.from_bytes(file.read(8), "little", signed=True)
+
+
+def _append(path: Path, at: int, data: bytes) -> None:
+    """Write `data` to the disk behind the first `at` bytes of a file; what a run that was killed left there goes."""
+    with open(path, "ab") as file:
+        file.truncate(at)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _json(value: Any) -> str:
