@@ -379,7 +379,8 @@ def _print_results(found: SearchResults, query: str) -> None:
         print(f"   {_snippet(hit, query)}")
         if hit.explanation:
             terms = ", ".join(f"{_shown(term)} {part:.2f}" for term, part in hit.explanation.terms.items())
-            print(f"   found by {', '.join(hit.explanation.legs)}; terms: {terms}")
+            cosine = "" if hit.explanation.cosine is None else f"; cosine {hit.explanation.cosine:.3f}"
+            print(f"   found by {', '.join(hit.explanation.legs)}; terms: {terms}{cosine}")
         print()
     if not found.results:
         print("Nothing found.")

@@ -13,7 +13,6 @@ first vector. This file changes nothing on disk.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import threading
@@ -52,6 +51,7 @@ K1, B = 1.2, 0.75  # BM25, as FTS5 has them
 MEANING_WEIGHT = (
     0.06  # of a standard deviation of cosines, beside a lexical score from 0 to 1: chosen by bench/quality.py
 )
+FOUND_WEIGHT = 0.001  # of both legs' own values, for a hit that would have no score
 RRF_K = 60
 RERANKED = 30  # hits that a reranker judges, at least
 SAMPLE = 2_000  # vectors that a query's usual cosine is told from
@@ -120,13 +120,17 @@ def search(
     fails, the words answer and a note says why. `threshold` is the least cosine of a hit that only meaning found.
     """
     wanted = filters or Filters()
+    found = Found([], "bm25", "asked for", 0)
+    if len(query) > MAX_QUERY_CHARS:
+        found.notes.append(f"the query was cut to its first {MAX_QUERY_CHARS:,} characters")
+    nearest = _meaning(vectors, scrub(query)[:MAX_QUERY_CHARS], mode, found)  # may take seconds: not inside a snapshot
     with store.read():
         total, term_total = store.totals()
+        found.searched = total
+        if nearest and vectors and all(one.number != vectors.generation for one in store.generations()):
+            nearest, found.mode, found.why = None, "bm25", "another model took over while the query was embedded"
+            found.notes.append(f"these are keyword results, because {found.why}: search again")
         parsed = _parse(store, query, total)
-        found = Found([], "bm25", "asked for", total)
-        if len(query) > MAX_QUERY_CHARS:
-            found.notes.append(f"the query was cut to its first {MAX_QUERY_CHARS:,} characters")
-        nearest = _meaning(vectors, parsed.text, mode, found)
         if not parsed.weights and not parsed.phrases and nearest is None:
             found.notes.append("the query holds no word to search for")
             return found
@@ -236,6 +240,8 @@ def _meaning(vectors: Vectors | None, text: str, mode: str, found: Found) -> _Ne
         return None
     try:
         query = vectors.embed(text)
+        if len(query) != vectors.set.size:
+            raise SeogaError(f"the model gives vectors of {len(query)} numbers, those stored have {vectors.set.size}")
     except SeogaError as error:
         found.why = "the query could not be embedded"
         found.notes.append(f"these are keyword results, because the query could not be embedded: {error}")
@@ -261,7 +267,7 @@ class Meaning:
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._sets: WeakKeyDictionary[Store, tuple[int, int, VectorSet]] = WeakKeyDictionary()
-        self._embedders: dict[str, Embedder] = {}
+        self._embedders: dict[Embedding, Embedder] = {}
 
     def of(self, config: Config, store: Store) -> Vectors | None:
         """Return the vectors of a knowledge base as they are committed, or None if it is not searched by meaning."""
@@ -274,21 +280,23 @@ class Meaning:
             if vectors is None or (number, seen) != (generation.number, version):
                 vectors = VectorSet.load(store, generation.number, vectors if number == generation.number else None)
                 self._sets[store] = (generation.number, version, vectors)
-        return Vectors(generation.number, vectors, lambda text: self._embed(generation, text))
+        return Vectors(generation.number, vectors, lambda text: self._embed(config, generation, text))
 
-    def _embed(self, generation: Generation, text: str) -> NDArray[np.float32]:
-        """Embed a query with what made the generation, whatever config.json says by now: (d,) float32."""
+    def _embed(self, config: Config, generation: Generation, text: str) -> NDArray[np.float32]:
+        """Embed a query with what made the generation, whatever model config.json names by now: (d,) float32."""
         from .providers import SEARCHING, make_embedder
 
-        name = json.dumps(generation.settings, sort_keys=True)
+        settings, now = Embedding(**generation.settings), config.embedding
+        if (now.provider, now.model, now.dimension) == (settings.provider, settings.model, settings.dimension):
+            settings = now  # an address or a key that was put right counts at once
         with self._turn:
-            if (embedder := self._embedders.get(name)) is None:
-                made = make_embedder(Embedding(**generation.settings), policy=SEARCHING)
+            if (embedder := self._embedders.get(settings)) is None:
+                made = make_embedder(settings, policy=SEARCHING)
                 assert made is not None
-                embedder = self._embedders[name] = made
-        if (now := embedder.fingerprint()) != generation.fingerprint:
+                embedder = self._embedders[settings] = made
+        if (made_by := embedder.fingerprint()) != generation.fingerprint:
             raise SeogaError(
-                f"the model is another than the one that made the vectors ({now}, not {generation.fingerprint})"
+                f"the model is another than the one that made the vectors ({made_by}, not {generation.fingerprint})"
             )
         vector: NDArray[np.float32] = embedder.embed([text], "query")[0]
         return vector
@@ -306,12 +314,16 @@ class _Nearest:
         generation, vectors = self._vectors.generation, self._vectors.set
         filtered = filters.prefixes or filters.types
         allowed = store.vectors_within(generation, filters) if filtered else None
-        near = {
-            number: cosine
-            for number, cosine in vectors.nearest(self._query, CANDIDATES, allowed)
-            if cosine >= threshold
-        }
-        chunks = store.chunks_of_vectors(generation, list(near), filters)
+        chunks: dict[int, int] = {}
+        near: dict[int, float] = {}
+        limit = CANDIDATES
+        while len(chunks) < CANDIDATES:  # vectors of texts that are gone may be among the nearest
+            found = vectors.nearest(self._query, limit, allowed)
+            near = {number: cosine for number, cosine in found if cosine >= threshold}
+            chunks = store.chunks_of_vectors(generation, list(near), filters)
+            if len(near) < limit:
+                break
+            limit *= 4
         known = store.vectors_of_chunks(generation, [chunk for chunk in others if chunk not in chunks])
         cosines = near | vectors.cosines(self._query, list(known.values()))
         return {chunk: cosines[number] for chunk, number in (known | chunks).items() if number in cosines}
@@ -326,7 +338,8 @@ def _fuse(hits: list[Hit], cosines: dict[int, float], nearest: _Nearest) -> None
     for hit in hits:
         if (cosine := cosines.get(hit.chunk.rowid)) is not None:
             hit.cosine = cosine
-            hit.score = min(max(hit.score + MEANING_WEIGHT * nearest.standard(cosine), 0.0), 1.0)
+            least = FOUND_WEIGHT * (hit.score + max(cosine, 0.0))  # what a leg found comes last, but it comes
+            hit.score = min(max(hit.score + MEANING_WEIGHT * nearest.standard(cosine), least), 1.0)
 
 
 def _fuse_by_rank(hits: list[Hit], cosines: dict[int, float], nearest: _Nearest) -> None:
@@ -422,7 +435,7 @@ def _choosers(query: _Query) -> list[str]:
 
 def _score(chunk: StoredChunk, query: _Query, average: float, legs: list[str]) -> Hit:
     """Score one chunk exactly: BM25 over its text, headings and file name, as a part of the most it could be."""
-    body = indexed_text(chunk.headings, chunk.text)
+    body = indexed_text(chunk.headings, chunk.text, chunk.context)
     terms = words(body)
     named = set(name_words(chunk.path).split())
     norm = K1 * (1 - B + B * len(terms) / max(average, 1.0))
@@ -493,6 +506,11 @@ class VectorSet:
         return sum(len(part.ids) for part in self._parts)
 
     @property
+    def size(self) -> int:
+        """How many numbers a vector here has."""
+        return self._parts[0].matrix.shape[1] if self._parts else 0
+
+    @property
     def last(self) -> int:
         """The highest number of a vector here; numbers only grow."""
         return int(self._parts[-1].ids[-1]) if self._parts else 0
@@ -509,7 +527,9 @@ class VectorSet:
         elif count:
             with suppress(OSError, ValueError):  # files that are gone or cut short: all comes from the database then
                 mapped = np.memmap(vectors, dtype="<f4", mode="r", shape=(count, size))
-                found.add(np.fromfile(numbers, dtype="<i8", count=count), mapped)
+                ids = np.fromfile(numbers, dtype="<i8", count=count)
+                if len(ids) == count:
+                    found.add(ids, mapped)
         new = store.vectors_since(generation, found.last)
         if new:
             matrix = np.frombuffer(b"".join(vector for _, vector in new), dtype="<f4").reshape(len(new), -1)

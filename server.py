@@ -81,6 +81,7 @@ class Explanation:
 
     legs: list[str]
     terms: dict[str, float]
+    cosine: float | None = None  # of the passage's meaning and the query's
 
 
 @dataclass
@@ -495,7 +496,8 @@ def _passage(kb_id: str, chunk: StoredChunk) -> Passage:
 
 def _search_hit(kb_id: str, hit: Hit, explain: bool) -> SearchHit:
     parts = {term: round(part, 3) for term, part in hit.terms.items()}
-    explanation = Explanation(hit.legs, parts) if explain else None
+    cosine = None if hit.cosine is None else round(hit.cosine, 4)
+    explanation = Explanation(hit.legs, parts, cosine) if explain else None
     return SearchHit(**vars(_passage(kb_id, hit.chunk)), score=round(hit.score, 4), explanation=explanation)
 
 

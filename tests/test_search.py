@@ -232,7 +232,7 @@ def test_similar_documents_are_those_near_in_meaning_where_there_are_vectors(she
     directions = {"연체료": (1.0, 0.0), "overdue charge": (0.9, 0.1), "된장국": (0.0, 1.0)}
     with store.write():
         store._db.execute("update chunks set stage = 'PendingEmbedding'")
-        generation, _ = store.begin_generation("toy", {})
+        generation = store.begin_generation("toy", {})
         vectors = [(owed.key, np.array(directions[owed.text], dtype=np.float32)) for owed in store.owed(0, 9)]
         store.put_vectors(generation.number, [(key, (v / np.linalg.norm(v)).tobytes()) for key, v in vectors])
     known = Vectors(generation.number, VectorSet.load(store, generation.number), lambda text: vectors[0][1])
