@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial as bound
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from .config import Config, SeogaError
 from .providers import (
@@ -37,6 +37,7 @@ from .providers import (
     embed_each,
     make_context_model,
     make_embedder,
+    make_reranker,
 )
 from .store import INDEXED, PENDING_EMBEDDING, Generation, Store, StoredChunk
 
@@ -99,11 +100,18 @@ def enrich(
 
     `options` go to the makers of providers. No error of a provider is raised; it is told in `warnings`.
     """
-    work = _Work(config, store, stop, say, {"policy": INDEXING, "stop": stop, **options})
+
+    def downloading(file: str, done: int, total: int) -> None:
+        say("downloading the model", done // 1_000_000, total // 1_000_000)
+
+    defaults = {"policy": INDEXING, "stop": stop, "report": downloading}
+    work = _Work(config, store, stop, say, {**defaults, **options})
     if config.contextualizer.model and partial != "embedding":
         work.contexts(anew=partial == "contextualization")
     if config.embedding.model:
         work.vectors(anew=partial == "embedding")
+    if config.rerank.model:
+        work.bring_reranker()
     with store.write():
         if not config.embedding.model:
             store.owe_none()
@@ -179,6 +187,15 @@ class _Work:
     say: Say
     options: dict[str, Any]
     done: Enriched = field(default_factory=Enriched)
+
+    def bring_reranker(self) -> None:
+        """Download a local reranker; a search never does."""
+        try:
+            reranker = make_reranker(self.config.rerank, **self.options)
+            if reranker is not None and reranker.provider == "local":
+                cast(Any, reranker).prepare()
+        except SeogaError as error:
+            self.done.warnings.append(f"results are not reranked yet: {error}")
 
     # --- contexts ---
 

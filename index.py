@@ -826,7 +826,8 @@ class _Run:
 
     def _enrich(self, partial: str) -> None:
         """Have models add contexts and vectors, if any are configured or were."""
-        if self._stage() == INDEXED and not self.config.contextualizer.model and self.store.is_settled():
+        models = self.config.embedding.model or self.config.contextualizer.model or self.config.rerank.model
+        if not models and self.store.is_settled():
             return
         from .enrich import enrich  # providers take a while to import
 
@@ -836,7 +837,7 @@ class _Run:
 
     def _say_chunks(self, stage: str, done: int, total: int) -> None:
         if stage != self.progress.stage:
-            self.progress = Progress(stage="", unit="chunks")
+            self.progress = Progress(stage="", unit="MB" if stage.startswith("downloading") else "chunks")
         self.progress.done, self.progress.total = done, total
         self._say(stage)
 
