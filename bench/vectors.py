@@ -50,7 +50,7 @@ def fill(database: Path, count: int, size: int) -> None:
     """Write a generation of vectors as an indexing run does."""
     store = Store.open_writer(database)
     with store.write():
-        generation, _ = store.begin_generation("bench", {})
+        generation = store.begin_generation("bench", {})
     written = 0
     for rows in groups(count, size, seed=1):
         keys = [(written + n).to_bytes(16, "big") for n in range(len(rows))]
