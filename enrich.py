@@ -39,7 +39,16 @@ from .providers import (
     make_embedder,
     make_reranker,
 )
-from .store import INDEXED, PENDING_EMBEDDING, Generation, Store, StoredChunk
+from .store import (
+    INDEXED,
+    PENDING_EMBEDDING,
+    Generation,
+    Store,
+    StoredChunk,
+    indexed_text,
+    join_chunks,
+    vector_key,
+)
 
 AT_ONCE = 4  # context requests under way
 CONTEXT_GROUP = 32  # chunks between commits of contexts
@@ -48,6 +57,7 @@ MAX_DOCUMENT_CHARS = 24_000  # of a document that a context model reads with eac
 HEAD_CHARS = 2_000  # of a longer document's beginning, before the part that the chunk is in
 PART_CHARS = MAX_DOCUMENT_CHARS - HEAD_CHARS
 MAX_CONTEXT_CHARS = 2_000
+USUAL_CONTEXT = "a context of the usual length, in one or two sentences with keywords, " * 5  # for an estimate
 PROMPT_VERSION = 1
 
 Say = Callable[[str, int, int], None]  # stage, done, total
@@ -62,9 +72,9 @@ Answer with two lines and nothing else:
 CONTEXT: one or two sentences, in the language of the passage
 KEYWORDS: five to ten words or short phrases that people might search for, in Korean and in English, with commas"""
 _LABEL = re.compile(
-    r"""^[^\w\n]* (?:\d{1,2}[.)][^\w\n]*)?  # a bullet, a number, the beginning of bold
+    r"""^(?:[^\w\n]|_)* (?:\d{1,2}[.)](?:[^\w\n]|_)*)?  # a bullet, a number, the beginning of bold
     (?:(?P<context>context|맥락|문맥|상황)|(?:(?:핵심|주요|검색)\ ?)?(?:keywords?|키워드|핵심어|검색어))
-    (?:\ ?\([^()\n]{1,40}\))? [^\w\n:：]* (?:[:：]|$)""",
+    (?:\ ?\([^()\n]{1,40}\))? (?:[^\w\n:：]|_)* (?:[:：]|$)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 _BULLET = re.compile(r"^\s*(?:[-*•·]\s|\d{1,2}[.)]\s)\s*")
@@ -119,6 +129,54 @@ def enrich(
     return work.done
 
 
+def estimate(
+    config: Config, store: Store, documents: Iterable[Sequence[StoredChunk]], partial: str = ""
+) -> dict[str, dict[str, int]]:
+    """Count what models would be asked for, were these documents all there are: calls, and tokens by rule of thumb.
+
+    Chunks that are not stored yet have number 0.
+    """
+    has_contexts = bool(config.contextualizer.model) and partial != "embedding"
+    anew, key = partial == "contextualization", context_key(config)
+    generation = None if partial == "embedding" else _generation_of(config, store)
+    current = store.numbers_with_context(key)
+    contexts, vectors = {}, {}  # name -> tokens
+    for chunks in documents:
+        text = join_chunks(chunks) if has_contexts else ""
+        for n, chunk in enumerate(chunks):
+            context, name = chunk.context, ""
+            if has_contexts and (anew or chunk.rowid not in current):
+                around = [other.text for other in chunks[max(0, n - 1) : n + 2]]
+                name = context_name(chunk.title, chunk.headings, chunk.text, around)
+                kept = None if anew else store.reused(f"context {key}", name)
+                if kept:
+                    context, name = kept.decode(), ""
+                else:
+                    context, parts = USUAL_CONTEXT, question(chunk.title, text, chunk.start, chunk.text)
+                    contexts[name] = sum(map(_tokens, (prompt(config), *parts, context)))
+            body = indexed_text(chunk.headings, chunk.text, context)
+            if not (generation and store.has_vector(generation.number, vector_key(body))):
+                vectors[vector_key(body + name)] = _tokens(body)
+    vectors = vectors if config.embedding.model else {}
+    calls = -(-len(vectors) // config.embedding.batch_size)
+    return {
+        "contexts": {"calls": len(contexts), "tokens": sum(contexts.values())},
+        "embedding": {"texts": len(vectors), "calls": calls, "tokens": sum(vectors.values())},
+    }
+
+
+def _generation_of(config: Config, store: Store) -> Generation | None:
+    """Return the newest generation of the configured model, told by its name: the model itself is not asked."""
+    names = {key: value for key in ("provider", "model", "dimension") if (value := getattr(config.embedding, key))}
+    found = [one for one in store.generations() if names.items() <= one.settings.items()]
+    return found[-1] if found else None
+
+
+def _tokens(text: str) -> int:
+    """Estimate the tokens of a text: four letters of English or four thirds of a Korean syllable make one."""
+    return len(text.encode()) // 4 + 1
+
+
 def context_key(config: Config) -> str:
     """Name all that decides contexts but the text: another model or prompt makes them stale."""
     parts = (str(PROMPT_VERSION), config.contextualizer.provider, config.contextualizer.model, prompt(config))
@@ -158,8 +216,8 @@ def parse_context(answer: str) -> str | None:
     both parts being there. Of an answer that says it twice, the last counts.
     """
     labels = list(_LABEL.finditer(answer))
-    ends = [label.start() for label in labels[1:]] + [len(answer)]
-    parts = [(label["context"], answer[label.end() : end]) for label, end in zip(labels, ends, strict=True)]
+    ends = [*(label.start() for label in labels[1:]), len(answer)]
+    parts = [(label["context"], answer[label.end() : end]) for label, end in zip(labels, ends, strict=False)]
     contexts = [n for n, (is_context, _) in enumerate(parts) if is_context]
     if not contexts:
         return None

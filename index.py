@@ -15,6 +15,7 @@ import signal
 import stat as modes
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter, deque
@@ -41,6 +42,7 @@ from .store import (
     FileRecord,
     Stat,
     Store,
+    StoredChunk,
     StoreError,
     chunk_words,
     write_indexer,
@@ -734,6 +736,32 @@ def run(
     return outcome
 
 
+def preview(config: Config, *, force: bool = False, partial: str = "") -> dict[str, Any]:
+    """Read what a run would read, and count what it would ask models for; nothing is written."""
+    from .enrich import estimate
+
+    stop = Stop(config.folder / "no-such-file")
+    with tempfile.TemporaryDirectory() as folder:
+        made = config.database.exists()
+        opened = Store.open_reader(config.database) if made else Store.open_writer(Path(folder) / "rag.db")
+        with closing(opened) as store:
+            found = Scan() if partial else scan(config)
+            work = _Run(config, store, stop, lambda progress: None, force, scan=found, before=store.files())
+            todo = [path for path in found.files if work._changed(path)]
+            work.known = store.document_keys()
+            stays = {
+                record.document
+                for path, record in work.before.items()
+                if partial or (path in found.files and path not in todo)
+            }
+            counts: Counter[str] = Counter()
+            asked = estimate(config, store, work.documents(todo, stays, counts), partial)
+            gone = sum(path not in found.files for path in work.before) if not partial else 0
+    notes = [f"{display_path(folder)} {reason}" for folder, reason in found.unlisted.items()]
+    paths = sorted(map(display_path, todo))
+    return {"files": len(todo), "chunks": counts["chunks"], "deleted": gone, **asked, "paths": paths, "notes": notes}
+
+
 def _open_store(config: Config, force: bool) -> tuple[Store, list[str]]:
     """Open the index, its keyword rows made again if they are out of step; with `force`, a damaged one is set aside.
 
@@ -879,6 +907,30 @@ class _Run:
                     group, chars = [], 0
                 since = since if group else time.monotonic()
         self._commit(group)
+
+    def documents(self, todo: list[str], stays: set[int | None], counts: Counter[str]) -> Iterator[list[StoredChunk]]:
+        """Have the files read, nothing committed; yield the chunks of each new content, then of what stays."""
+        seen: set[str] = set()
+        with closing(Readers(self.stop).read_all(map(self._request, todo))) as answers:
+            for path, answer in filter(None, answers):
+                key = answer.get("key", "")
+                if answer["status"] != "ok":
+                    before = self.before.get(path)
+                    same = answer["status"] == "same"
+                    stays.add(self.store.document_of_key(key) if same else before and before.document)
+                elif key not in seen:
+                    seen.add(key)
+                    counts["chunks"] += len(answer["chunks"])
+                    chunks = enumerate(Chunk(*values) for values in answer["chunks"])
+                    yield [
+                        StoredChunk(
+                            0, "", path, n, 0, chunk.text, chunk.location, chunk.headings, 0, chunk.start, chunk.end,
+                            answer["title"],
+                        )
+                        for n, chunk in chunks
+                    ]  # fmt: skip
+        for document in filter(None, stays):
+            yield self.store.chunks_of_document(document)
 
     def _request(self, path: str) -> dict[str, Any]:
         stat, sizes = self.scan.files[path], self.config.chunk

@@ -37,7 +37,7 @@ from .config import (
     write_atomically,
 )
 from .evaluate import MODES, Evaluation, draft, evaluate, read_questions
-from .index import COUNTERS, Outcome, Progress, Stop, compare, run
+from .index import COUNTERS, Outcome, Progress, Stop, preview, run
 from .queue import prune_orphans
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
 from .store import LockedError, Store, writer_lock
@@ -237,20 +237,19 @@ def _exec(args: argparse.Namespace) -> int:
 
 
 def _dry_run(config: Config, args: argparse.Namespace) -> int:
-    records = {}
-    if config.database.exists() and not args.force:
-        with contextlib.closing(Store.open_reader(config.database)) as store:
-            records = store.files()
-    difference = compare(config, records)
-    reading = [*difference.paths["added"], *difference.paths["modified"], *difference.paths["pending"]]
-    result = {"files": len(reading), "deleted": len(difference.paths["deleted"]), "notes": difference.notes}
+    result = preview(config, force=args.force, partial=args.partial)
+    paths = result.pop("paths")
     if args.json:
         return _print_json(result)
-    for path in sorted(reading) if args.verbose else ():
+    for path in paths if args.verbose else ():
         print(_shown(path))
-    for note in difference.notes:
+    for note in result["notes"]:
         _say(f"Note: {note}")
-    print(f"{len(reading):,} files would be read, {result['deleted']:,} would be looked at for purging.")
+    print(f"{result['files']:,} files would be read, {result['deleted']:,} would be looked at for purging.")
+    for name, counts in (("contexts", result["contexts"]), ("embedding", result["embedding"])):
+        if counts["calls"]:
+            texts = f"{counts['texts']:,} texts in " if "texts" in counts else ""
+            print(f"{name}: {texts}{counts['calls']:,} calls, about {counts['tokens']:,} tokens.")
     return DONE
 
 

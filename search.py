@@ -51,7 +51,7 @@ K1, B = 1.2, 0.75  # BM25, as FTS5 has them
 MEANING_WEIGHT = (
     0.06  # of a standard deviation of cosines, beside a lexical score from 0 to 1: chosen by bench/quality.py
 )
-FOUND_WEIGHT = 0.001  # of both legs' own values, for a hit that would have no score
+FOUND_WEIGHT = 0.01  # of both legs' own values, for a hit that would have no score
 RRF_K = 60
 RERANKED = 30  # hits that a reranker judges, at least
 SAMPLE = 2_000  # vectors that a query's usual cosine is told from
@@ -266,7 +266,7 @@ class Meaning:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._sets: WeakKeyDictionary[Store, tuple[int, int, VectorSet]] = WeakKeyDictionary()
+        self._sets: WeakKeyDictionary[Store, tuple[tuple[int, int], int, VectorSet]] = WeakKeyDictionary()
         self._embedders: dict[Embedding, Embedder] = {}
 
     def of(self, config: Config, store: Store) -> Vectors | None:
@@ -275,11 +275,11 @@ class Meaning:
         if generation is None:
             return None
         with self._turn:
-            version = store.version()
-            number, seen, vectors = self._sets.get(store, (0, 0, None))
-            if vectors is None or (number, seen) != (generation.number, version):
-                vectors = VectorSet.load(store, generation.number, vectors if number == generation.number else None)
-                self._sets[store] = (generation.number, version, vectors)
+            version, wanted = store.version(), (generation.number, generation.serial)
+            known, seen, vectors = self._sets.get(store, ((0, 0), 0, None))
+            if vectors is None or (known, seen) != (wanted, version):
+                vectors = VectorSet.load(store, generation.number, vectors if known == wanted else None)
+                self._sets[store] = (wanted, version, vectors)
         return Vectors(generation.number, vectors, lambda text: self._embed(config, generation, text))
 
     def _embed(self, config: Config, generation: Generation, text: str) -> NDArray[np.float32]:
@@ -300,6 +300,11 @@ class Meaning:
             )
         vector: NDArray[np.float32] = embedder.embed([text], "query")[0]
         return vector
+
+    def close(self) -> None:
+        with self._turn:
+            while self._embedders:
+                self._embedders.popitem()[1].close()
 
 
 class _Nearest:

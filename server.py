@@ -233,6 +233,7 @@ class Tools:
         with self._turn:
             while self._stores:
                 self._stores.popitem()[1][1].close()
+        self._meaning.close()
 
     def list_knowledge_bases(self) -> KnowledgeBases:
         configs, notes = self.configs(None)

@@ -119,6 +119,7 @@ class Generation:
     fingerprint: str
     settings: dict[str, Any]
     state: str  # building | serving
+    serial: int  # of its mapped files; another one says that vectors have gone
 
 
 class Owed(NamedTuple):
@@ -742,6 +743,9 @@ class Store:
     def count_without_context(self, key: str) -> int:
         return int(self._rows("select count(*) from chunks where context_key != ?", (key,))[0][0])
 
+    def numbers_with_context(self, key: str) -> set[int]:
+        return {int(row[0]) for row in self._rows("select id from chunks where context_key = ?", (key,))}
+
     def forget_contexts(self, kind: str) -> None:
         """Have every chunk's context made anew, those kept under `kind` too; what is there is searched until then."""
         with _translated(self.path):
@@ -757,10 +761,13 @@ class Store:
             """
         return list(self._chunks(condition, (chunk, chunk)))
 
+    def chunks_of_document(self, document: int) -> list[StoredChunk]:
+        """Return a document's chunks in order, each once."""
+        return list(self._chunks("chunks.document = ? group by chunks.id order by chunks.position", (document,)))
+
     def text_of(self, document: int) -> str:
         """Return a document's text, put together again from its chunks."""
-        condition = "chunks.document = ? group by chunks.id order by chunks.position"
-        return join_chunks(self._chunks(condition, (document,)))
+        return join_chunks(self.chunks_of_document(document))
 
     def set_contexts(self, contexts: Sequence[tuple[int, str]], key: str, stage: str) -> None:
         """Give chunks (number, context) their contexts; they are found by them at once, and owed a new vector.
@@ -800,8 +807,8 @@ class Store:
     # --- vectors: generations, what is owed, what is there ---
 
     def generations(self) -> list[Generation]:
-        rows = self._rows("select id, fingerprint, settings, state from generations order by id")
-        return [Generation(number, print_, json.loads(settings), state) for number, print_, settings, state in rows]
+        rows = self._rows("select id, fingerprint, settings, state, serial from generations order by id")
+        return [Generation(number, print_, json.loads(settings), *rest) for number, print_, settings, *rest in rows]
 
     def serving(self) -> Generation | None:
         """Return the generation that answers queries."""
@@ -829,9 +836,9 @@ class Store:
                 values (?, ?, ?, ?, 0, ?)
                 """
             now = time.time()
-            values = (fingerprint, _json(settings), state, now, int(now * 1000))
-            number = int(self._db.execute(sql, values).lastrowid or 0)
-        return Generation(number, fingerprint, settings, state)
+            serial = int(now * 1000)  # not that of files which another database left here
+            number = self._db.execute(sql, (fingerprint, _json(settings), state, now, serial)).lastrowid
+        return Generation(number or 0, fingerprint, settings, state, serial)
 
     def _drop_generation(self, generation: int) -> None:
         self._db.execute("delete from vectors where generation = ?", (generation,))
@@ -906,6 +913,9 @@ class Store:
             if tries >= MAX_TRIES:
                 sql = "update chunks set stage = ? where vector_key = ? and stage = 'PendingEmbedding'"
                 self._db.execute(sql, (UNEMBEDDABLE, key))
+
+    def has_vector(self, generation: int, key: bytes) -> bool:
+        return bool(self._rows("select 1 from vectors where generation = ? and key = ?", (generation, key)))
 
     def vector_size(self, generation: int) -> int:
         """Return how many numbers a vector of this generation has; 0 while there is none."""

@@ -477,7 +477,10 @@ def test_a_dry_run_reads_and_writes_nothing(seoga: Run, base: Path, documents: P
 
     before = state()
     ran = seoga("exec", "--path", kb, "--dry-run", "--json")
-    assert ran.json() == {"files": 3, "deleted": 0, "notes": []}
+    counts = ran.json()
+    assert (counts["files"], counts["deleted"], counts["notes"]) == (3, 0, [])
+    assert counts["chunks"] >= 3
+    assert (counts["contexts"]["calls"], counts["embedding"]["calls"]) == (0, 0)
     assert state() == before
     seoga("exec", "--path", kb)
     write(documents, {"later.md": "later"})
