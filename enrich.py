@@ -116,6 +116,10 @@ def enrich(
 
     defaults = {"policy": INDEXING, "stop": stop, "report": downloading}
     work = _Work(config, store, stop, say, {**defaults, **options})
+    models = {"contextualization": config.contextualizer.model, "embedding": config.embedding.model}
+    if not models.get(partial, "-"):
+        work.done.warnings.append(f"nothing was done: config.json names no model for {partial}")
+    store.sync_each_commit()
     if config.contextualizer.model and partial != "embedding":
         work.contexts(anew=partial == "contextualization")
     if config.embedding.model:
@@ -338,7 +342,7 @@ class _Work:
     def vectors(self, *, anew: bool) -> None:
         """Embed what is owed; when nothing is owed any more, let the generation serve."""
         if not anew and (settled := self._settled()):
-            self.store.map_vectors(settled.number)
+            self.store.map_vectors(settled.number, self.stop)
             return
         try:
             embedder = make_embedder(self.config.embedding, **self.options)
@@ -417,7 +421,7 @@ class _Work:
             if not self.done.counts["owed"] and generation.state != "serving":
                 self.store.promote(generation.number)
             self.store.drop_idle_vectors(generation.number)
-        self.store.map_vectors(generation.number)
+        self.store.map_vectors(generation.number, self.stop)
 
     # --- both ---
 

@@ -855,7 +855,7 @@ class _Run:
     def _enrich(self, partial: str) -> None:
         """Have models add contexts and vectors, if any are configured or were."""
         models = self.config.embedding.model or self.config.contextualizer.model or self.config.rerank.model
-        if not models and self.store.is_settled():
+        if not models and not partial and self.store.is_settled():
             return
         from .enrich import enrich  # providers take a while to import
 
@@ -867,6 +867,8 @@ class _Run:
         if stage != self.progress.stage:
             self.progress = Progress(stage="", unit="MB" if stage.startswith("downloading") else "chunks")
         self.progress.done, self.progress.total = done, total
+        if self.progress.unit == "chunks":  # some were just committed
+            self._await_readers()
         self._say(stage)
 
     def _stage(self) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -51,6 +52,8 @@ K1, B = 1.2, 0.75  # BM25, as FTS5 has them
 MEANING_WEIGHT = (
     0.06  # of a standard deviation of cosines, beside a lexical score from 0 to 1: chosen by bench/quality.py
 )
+SLOW_SECONDS = 2.0  # that a query's embedding took to fail, so that it is not tried for the next REST_SECONDS
+REST_SECONDS = 10.0
 FOUND_WEIGHT = 0.01  # of both legs' own values, for a hit that would have no score
 RRF_K = 60
 RERANKED = 30  # hits that a reranker judges, at least
@@ -268,6 +271,7 @@ class Meaning:
         self._turn = threading.Lock()
         self._sets: WeakKeyDictionary[Store, tuple[tuple[int, int], int, VectorSet]] = WeakKeyDictionary()
         self._embedders: dict[Embedding, Embedder] = {}
+        self._resting: dict[Embedding, tuple[float, SeogaError]] = {}  # until when (monotonic), and why
 
     def of(self, config: Config, store: Store) -> Vectors | None:
         """Return the vectors of a knowledge base as they are committed, or None if it is not searched by meaning."""
@@ -284,7 +288,7 @@ class Meaning:
 
     def _embed(self, config: Config, generation: Generation, text: str) -> NDArray[np.float32]:
         """Embed a query with what made the generation, whatever model config.json names by now: (d,) float32."""
-        from .providers import SEARCHING, make_embedder
+        from .providers import SEARCHING, Outage, make_embedder
 
         settings, now = Embedding(**generation.settings), config.embedding
         if (now.provider, now.model, now.dimension) == (settings.provider, settings.model, settings.dimension):
@@ -298,11 +302,20 @@ class Meaning:
             raise SeogaError(
                 f"the model is another than the one that made the vectors ({made_by}, not {generation.fingerprint})"
             )
-        vector: NDArray[np.float32] = embedder.embed([text], "query")[0]
+        began, (until, why) = time.monotonic(), self._resting.get(settings, (0.0, SeogaError()))
+        if began < until:
+            raise why
+        try:
+            vector: NDArray[np.float32] = embedder.embed([text], "query")[0]
+        except Outage as error:
+            if time.monotonic() - began > SLOW_SECONDS:
+                self._resting[settings] = (time.monotonic() + REST_SECONDS, error.with_traceback(None))
+            raise
         return vector
 
     def close(self) -> None:
         with self._turn:
+            self._resting.clear()
             while self._embedders:
                 self._embedders.popitem()[1].close()
 

@@ -378,6 +378,11 @@ class Store:
             finally:
                 self._db.execute("rollback")
 
+    def sync_each_commit(self) -> None:
+        """Have each further commit on the disk before it returns: it holds what models were paid for."""
+        with self._turn, _translated(self.path):
+            self._db.execute("pragma synchronous = full")
+
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database and to the disk: what is acknowledged survives a power loss."""
         with self._turn, _translated(self.path):
@@ -962,7 +967,7 @@ class Store:
     # Reading 100,000 vectors from SQLite takes seconds. So the indexer also leaves them in two files to be mapped: the
     # numbers and the vectors, appended to only, of which `generations.mapped` entries are certain to be on the disk.
 
-    def map_vectors(self, generation: int) -> None:
+    def map_vectors(self, generation: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Append what is new to the mapped files. They only save time: without room for them nothing is lost."""
         with suppress(OSError):
             count, size, *paths = self.mapped_vectors(generation)
@@ -976,7 +981,7 @@ class Store:
                 with suppress(OSError):  # Windows keeps a file that a reader has mapped; the next run tries again
                     path.unlink()
             last = _last_number(paths[0], count)
-            while new := self.vectors_since(generation, last, MAPPED_AT_ONCE):
+            while not stop() and (new := self.vectors_since(generation, last, MAPPED_AT_ONCE)):
                 numbers = b"".join(number.to_bytes(8, "little", signed=True) for number, _ in new)
                 _append(paths[0], 8 * count, numbers)
                 _append(paths[1], 4 * size * count, b"".join(vector for _, vector in new))

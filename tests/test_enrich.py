@@ -882,7 +882,42 @@ def test_no_room_for_mapped_files_loses_nothing(shelf: Shelf, monkeypatch: pytes
     assert shelf.states() == {"a.md": READY}
 
 
+def test_the_log_does_not_grow_without_end_under_a_reader_that_stays(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.embed_with(batchSize=1)
+    shelf.put("a.md", sections("a", 4))
+    monkeypatch.setattr(store, "LOG_BYTES", 1)
+    held: list[Store] = []
+
+    def hold(request: Any) -> None:
+        held.append(Store.open_reader(shelf.config.database))
+        held[0]._db.execute("begin")
+        held[0].totals()
+
+    def report(progress: index.Progress) -> None:
+        if "waiting for a reader" in progress.stage:
+            while held:
+                held.pop().close()
+
+    shelf.fake.script.append(hold)
+    assert shelf.index(report=report).status == "done"
+    assert shelf.fake.embedded
+    assert held == []
+    assert shelf.states() == {"a.md": READY}
+
+
 # --- partial runs, by the command line ---
+
+
+def test_a_partial_run_without_a_model_says_so(shelf: Shelf) -> None:
+    shelf.put("a.md", "walnut")
+    shelf.embed_with("")
+    shelf.index()
+    for partial in ("embedding", "contextualization"):
+        done = shelf.exec("--partial", partial)
+        assert done.returncode == 0
+        assert f"no model for {partial}" in done.stderr
 
 
 def test_partial_embedding_reads_no_document_and_search_has_vectors_meanwhile(shelf: Shelf) -> None:
@@ -1296,6 +1331,23 @@ def test_without_the_embedder_the_words_answer_within_seconds_and_say_so(
         assert time.monotonic() - began < 5
     library.fake.always = None
     library.fake.let_go()
+    assert tools.search_documents("overdue charge").search_mode == "hybrid"
+
+
+def test_an_embedder_that_keeps_a_search_waiting_is_left_alone_for_a_while(
+    library: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(providers, "SEARCHING", Policy(deadline=0.3, tries=1))
+    monkeypatch.setattr(search, "SLOW_SECONDS", 0.2)
+    tools = library.tools
+    library.fake.script.append(fakes.hangs)
+    library.fake.requests.clear()
+    for _ in range(3):
+        found = tools.search_documents("overdue charge")
+        assert (found.search_mode, names(found)) == ("bm25", ["words.txt"])
+        assert any("no whole answer" in note for note in found.notes)
+    assert len(library.fake.requests) == 1
+    monkeypatch.setattr(time, "monotonic", lambda real=time.monotonic: real() + search.REST_SECONDS)
     assert tools.search_documents("overdue charge").search_mode == "hybrid"
 
 
