@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -355,7 +356,8 @@ def parse_question(answer: str) -> str | None:
     """
     text = re.sub(r"<think>.*?</think>", "", answer, flags=re.DOTALL)
     if found := re.search(r'"(?:query|question)"\s*:\s*("(?:[^"\\]|\\.)*")', text):
-        text = str(json.loads(found[1], strict=False))
+        with suppress(ValueError):
+            text = str(json.loads(found[1], strict=False))
     lines = [" ".join(_LABEL.sub("", line).split()).rstrip("*_`\"“”' ") for line in text.splitlines()]
     lines = [line for line in lines if 4 <= len(line) <= MAX_QUESTION_CHARS and not line.endswith((":", "："))]
     asking = [line for line in lines if line.endswith(("?", "？"))]

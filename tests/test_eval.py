@@ -389,6 +389,7 @@ def test_make_reports_a_model_that_refuses_and_answers_without_a_question(
         ("1. When is it due?\n2. Who pays?", "When is it due?"),
         ("- *Q: When is it due?*", "When is it due?"),
         ('```json\n{"question": "When is \\"it\\" due?"}\n```', 'When is "it" due?'),
+        ('{"question": "When is \\q it?"}\nWhen is it due?', "When is it due?"),
         ("<think>Who asks?\nHm.</think>When is it due?", "When is it due?"),
         ("위약금의 액수를 알려 주세요", "위약금의 액수를 알려 주세요"),
         ("2026년 예산은 얼마인가요?", "2026년 예산은 얼마인가요?"),
