@@ -64,6 +64,22 @@ sys.exit(rag.main())
 """
 
 
+# The same, killed as soon as it has taken a step of the store, before or after that is committed.
+KILLED = """
+import os, signal, sys
+from seoga import store
+
+def die(*arguments, **named):
+    result = real(*arguments, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+step = sys.argv.pop(1)
+owner = store if hasattr(store, step) else store.Store
+real = getattr(owner, step)
+setattr(owner, step, die)
+"""
+
+
 def until(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
     """Wait until something is so; fail when it takes too long."""
     deadline = time.monotonic() + seconds
@@ -512,6 +528,30 @@ def _kill_at(shelf: Shelf, moment: int, *, after_answer: bool) -> None:
     shelf.fake.always = None
     assert killed.is_set(), output
     assert process[0].returncode == -signal.SIGKILL
+
+
+@POSIX
+def test_a_kill_between_any_two_steps_leaves_a_sound_index(shelf: Shelf) -> None:
+    shelf.context_with()
+    shelf.put("a.md", sections("a", 10))
+    shelf.index()
+    script = shelf.script.with_name("killed.py")
+    script.write_text(KILLED + EAGER)
+    steps = ["set_contexts", "begin_generation", "match_vectors", "put_vectors", "promote", "drop_idle_vectors"]
+    for n, step in enumerate([*steps, "_append", "map_vectors", "settle_states"]):
+        shelf.embed_with(f"model-{n % 2}")
+        shelf.put(f"n{n}.md", sections(f"n{n}", 10))
+        command = [sys.executable, "-P", str(script), step, "exec", "--path", str(shelf.config.folder)]
+        killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert killed.returncode == -signal.SIGKILL, (step, killed)
+        shelf.check()
+        found = shelf.find("walnut a7")
+        assert (found.search_mode, names(found)[0]) == ("hybrid", "a.md"), step
+        assert shelf.index().enriched["owed"] == 0
+        assert set(shelf.states().values()) == {READY}
+        shelf.check()
+        _check_mapped(shelf, step)
+        assert shelf.rows("select count(*) from generations") == [(1,)]
 
 
 @POSIX
