@@ -171,14 +171,15 @@ def estimate(
 
 def _generation_of(config: Config, store: Store) -> Generation | None:
     """Return the newest generation of the configured model, told by its name: the model itself is not asked."""
-    names = {key: value for key in ("provider", "model", "dimension") if (value := getattr(config.embedding, key))}
-    found = [one for one in store.generations() if names.items() <= one.settings.items()]
-    return found[-1] if found else None
+    now = config.embedding
+    wanted = (now.provider, now.model, now.dimension or None)
+    named = [(one, tuple(map(one.settings.get, ("provider", "model", "dimension")))) for one in store.generations()]
+    return next((one for one, names in reversed(named) if names == wanted), None)
 
 
 def _tokens(text: str) -> int:
     """Estimate the tokens of a text: four letters of English or four thirds of a Korean syllable make one."""
-    return len(text.encode()) // 4 + 1
+    return len(text.encode("utf-8", "replace")) // 4 + 1
 
 
 def context_key(config: Config) -> str:
@@ -312,7 +313,7 @@ class _Work:
         counts = self.done.counts
         counts["contextualized"] += len(found)
         counts["contexts_reused"] += len(given) - len(found)
-        counts["contexts_failed"] += len(group) - len(given)
+        counts["contexts_failed"] += 0 if self.stop() else len(group) - len(given)
         counts["unusable"] += sum(answer is not None for answer in answers.values()) - len(found)
         meanwhile = "chunks have no context yet, and are searchable without"
         return self._may_go_on(faults, len(todo), meanwhile, outages=AT_ONCE)

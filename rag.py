@@ -149,7 +149,9 @@ def _add_program_commands(commands: Any) -> None:
     )
     partial = "have models do their part anew; no document is read"
     execute.add_argument("--partial", choices=["contextualization", "embedding"], default="", help=partial)
-    execute.add_argument("--dry-run", action="store_true", help="only say what would be read")
+    execute.add_argument(
+        "--dry-run", action="store_true", help="only say what would be read, and what models would be asked"
+    )
     execute.add_argument("-v", "--verbose", action="store_true", help="name each file")
     execute.add_argument("--json", action="store_true", help="print the outcome as JSON")
 

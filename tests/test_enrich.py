@@ -1497,6 +1497,8 @@ def test_a_dry_run_counts_what_the_run_then_asks_for_and_writes_nothing(shelf: S
     assert counts["embedding"]["texts"] >= len(shelf.fake.embedded)
     assert dry("--partial", "embedding")["embedding"]["texts"] == 6
     assert dry("--partial", "contextualization")["contexts"]["calls"] == 7
+    shelf.embed_with(batchSize=4, dimension=6)
+    assert dry()["embedding"]["texts"] == 6
     printed = shelf.exec("--dry-run", "--partial", "embedding").stdout
     assert "tokens" in printed
     assert CANARY not in printed
