@@ -110,9 +110,6 @@ class Models(fakes.FakeProvider):  # type: ignore[misc, name-defined, unused-ign
         asked = request.json.get("requests", [{}])[0] if "requests" in request.json else request.json
         return int(asked.get("dimensions") or asked.get("outputDimensionality") or self.dimension)
 
-    def _written(self, path: str, reason: str, text: str | None = None) -> Any:
-        return super()._written(path, reason, text)
-
     def usual(self, request: Any) -> Any:
         passage = self.passage(request)
         if passage is None:
