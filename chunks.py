@@ -352,8 +352,10 @@ def _equations(text: str) -> list[tuple[int, int]]:
 
 # --- words: the terms that the keyword index counts ---
 
+CJK_SHARE = 0.15  # of a passage's characters, from which on it is a Korean, Japanese or Chinese one
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _CJK = _HANGUL + "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_NOT_CJK = re.compile(f"[^{_CJK}]+")
 _RUN = re.compile(f"([{_CJK}]+)|[^\\W_{_CJK}]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MAX_TERM_CHARS = 64  # longer runs (base64, hashes) are indexed by their beginning
@@ -396,6 +398,12 @@ def word_string(text: str) -> str:
 
 def has_cjk(text: str) -> bool:
     return any(match.group(1) for match in _RUN.finditer(text))
+
+
+def is_cjk(text: str) -> bool:
+    """Tell a Korean, Japanese or Chinese passage by its beginning."""
+    head = text[:400]
+    return len(_NOT_CJK.sub("", head)) > CJK_SHARE * len(head)
 
 
 def count_words(string: str) -> int:

@@ -896,14 +896,15 @@ class _Run:
     def _read(self, todo: list[str]) -> None:
         """Have the files read and commit the answers in groups: by amount of text, and before any waits long."""
         group: list[tuple[str, dict[str, Any]]] = []
-        chars, since = 0, time.monotonic()
+        chars, since, path = 0, time.monotonic(), ""
         with closing(Readers(self.stop).read_all(map(self._request, todo))) as answers:
             for answer in answers:
                 if answer is not None:
                     group.append(answer)
                     chars += _weight(answer)
+                    path = answer[0]
                     self.progress.done += 1
-                    self._say("reading", answer[0])
+                self._say("reading", path)  # also while a long document keeps everybody waiting
                 if group and (chars > GROUP_CHARS or time.monotonic() - since > GROUP_SECONDS):
                     self._commit(group)
                     group, chars = [], 0

@@ -1011,6 +1011,19 @@ class Store:
             found |= {int(chunk): int(vector) for chunk, vector in self._rows(sql, (generation, *some, *values))}
         return found
 
+    def texts_of_vectors(self, generation: int, numbers: Sequence[int]) -> dict[int, str]:
+        """Return vector number -> the beginning of a text that it stands for."""
+        found: dict[int, str] = {}
+        for low in range(0, len(numbers), 500):
+            some = numbers[low : low + 500]
+            sql = f"""
+                select vectors.id, substr(chunks.text, 1, 400) from vectors
+                join chunks on chunks.found_key = vectors.key
+                where vectors.generation = ? and vectors.id in ({", ".join("?" * len(some))})
+                """
+            found |= {int(vector): str(text) for vector, text in self._rows(sql, (generation, *some))}
+        return found
+
     def vectors_of_chunks(self, generation: int, chunks: Sequence[int]) -> dict[int, int]:
         """Return chunk -> vector number, for those chunks that have a vector."""
         found: dict[int, int] = {}
