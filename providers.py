@@ -606,10 +606,6 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
 def _keep_alive(text: str) -> int | str:
     """Ollama reads "5m" as a string, but seconds only as a number: `"-1"` is an error to it, -1 is for ever."""
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
