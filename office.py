@@ -50,7 +50,7 @@ _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tr
 _SAFE |= {"remove_comments": True, "remove_pis": True}
 
 
-class _Package:
+class Package:
     """The XML parts of a zip, each checked before any is used. Names are compared without case, as Office does."""
 
     def __init__(self, data: bytes, document: Document, kind: str) -> None:
@@ -105,7 +105,7 @@ class _Package:
         try:
             for _, element in etree.iterparse(self.open(name), events=("end",), tag=wanted, **_SAFE):
                 above = element.getparent()
-                if above is not None and _name(above) == parent:
+                if above is not None and name_of(above) == parent:
                     yield element
                     element.clear()
                     while element.getprevious() is not None:
@@ -135,7 +135,7 @@ class _Package:
         part = kinds.get("officeDocument", default)
         self.open(part).close()
         core = self.xml(kinds.get("core-properties", "docProps/core.xml"))
-        _describe(document, ((_name(item), item.text) for item in (core if core is not None else ())))
+        describe(document, ((name_of(item), item.text) for item in (core if core is not None else ())))
         return part
 
 
@@ -173,7 +173,7 @@ def _part_name(name: str) -> str:
     return name.replace("\\", "/").lstrip("/").casefold()
 
 
-def _describe(document: Document, properties: Iterable[tuple[str, str | None]]) -> None:
+def describe(document: Document, properties: Iterable[tuple[str, str | None]]) -> None:
     for name, value in properties:
         key = _KEYS.get(name.casefold(), "")
         if not value or value.strip().casefold() in NO_VALUE:
@@ -184,12 +184,12 @@ def _describe(document: Document, properties: Iterable[tuple[str, str | None]]) 
             document.metadata[key] = value[:10] if key in {"created", "modified"} else value  # the day, of ISO
 
 
-def _name(element: _Element) -> str:
+def name_of(element: _Element) -> str:
     """`{http://…/main}p` -> `p`: namespaces differ between editions of a format, names don't."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def _attribute(element: _Element | None, name: str, default: str = "") -> str:
+def attribute(element: _Element | None, name: str, default: str = "") -> str:
     """Return an attribute whatever its namespace; `r:id`-like names ask for one with a namespace."""
     for key, value in element.attrib.items() if element is not None else ():
         if key == name or str(key).endswith(f"}}{name.removeprefix('r:')}"):
@@ -197,20 +197,20 @@ def _attribute(element: _Element | None, name: str, default: str = "") -> str:
     return default
 
 
-def _whole(text: str | None, default: int = 0) -> int:
+def whole(text: str | None, default: int = 0) -> int:
     return int(text) if text and re.fullmatch(r"-?\d{1,15}", text) else default
 
 
-def _within(parent: _Element, name: str) -> Iterator[_Element]:
+def within(parent: _Element, name: str) -> Iterator[_Element]:
     """Yield children called `name`, also those wrapped in content controls or insertions."""
     for child in parent:
-        if _name(child) == name:
+        if name_of(child) == name:
             yield child
-        elif _name(child) in {"sdt", "sdtContent", "customXml", "ins", "moveTo"}:
-            yield from _within(child, name)
+        elif name_of(child) in {"sdt", "sdtContent", "customXml", "ins", "moveTo"}:
+            yield from within(child, name)
 
 
-def _plain_table(rows: Iterable[dict[int, str]], place: str) -> Iterator[Block]:
+def plain_table(rows: Iterable[dict[int, str]], place: str) -> Iterator[Block]:
     """Make a table of rows, `{column: text}` without blanks; a single row or column is no table, but text."""
     filled = [(0, row) for row in rows if row]
     if len({column for _, row in filled for column in row}) > 1:
@@ -265,7 +265,7 @@ _PAGE_NUMBER = re.compile(r"(?:page|of|쪽|페이지|면|[\W\d_])*", re.IGNORECA
 
 
 @dataclass(slots=True)
-class _Pieces:
+class Pieces:
     """One paragraph's pieces: text and the tables in it, then the text boxes that are anchored to it."""
 
     parts: list[str | _Element] = field(default_factory=list)
@@ -277,7 +277,7 @@ class _Pieces:
             self.parts.append(text)
 
 
-class _Flow:
+class Flow:
     """Walks paragraphs, tables in paragraphs and paragraphs in tables; each format says how it differs."""
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class _Flow:
         """Yield each row's cells by column, a merged one only where it begins."""
         raise NotImplementedError
 
-    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+    def special(self, element: _Element, name: str, line: Pieces) -> bool:
         """Treat an element that only this format has; False leaves it to the common walk."""
         raise NotImplementedError
 
@@ -320,7 +320,7 @@ class _Flow:
             yield from self.block(child, nested)
 
     def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
-        name = _name(element)
+        name = name_of(element)
         if name == "p":
             yield from self.paragraph(element, nested)
         elif name == "tbl":
@@ -329,7 +329,7 @@ class _Flow:
             yield from self.blocks(_chosen(element) if name == "AlternateContent" else element, nested)
 
     def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
-        line = _Pieces()
+        line = Pieces()
         self.inline(element, line)
         level, mark = self.style(element)
         text = ""
@@ -362,7 +362,7 @@ class _Flow:
                 yield from self.blocks(cell)
         else:
             texts = ({at: text for at, cell in row.items() if (text := self.cell(cell))} for row in grid)
-            yield from _plain_table(texts, self.place)
+            yield from plain_table(texts, self.place)
 
     def cell(self, cell: _Element) -> str:
         return " ".join(self.flat(cell).split())
@@ -371,20 +371,20 @@ class _Flow:
         """Return all text in an element, a line for each paragraph."""
         return "\n".join(block.text for block in self.blocks(element, nested=True) if block.text)
 
-    def inline(self, element: _Element, line: _Pieces) -> None:
-        mixed = _name(element) == "t"  # .hwpx has tabs and breaks amid the text
+    def inline(self, element: _Element, line: Pieces) -> None:
+        mixed = name_of(element) == "t"  # .hwpx has tabs and breaks amid the text
         for child in element:
-            self.piece(child, _name(child), line)
+            self.piece(child, name_of(child), line)
             if mixed:
                 line.add(child.tail)
 
-    def piece(self, element: _Element, name: str, line: _Pieces) -> None:
+    def piece(self, element: _Element, name: str, line: Pieces) -> None:
         if name in _LEFT_OUT or self.special(element, name, line):
             return
         if name in _MARKS:
             line.add(_MARKS[name])
         elif name in {"oMath", "oMathPara", "equation"}:
-            line.add(_equation(element))
+            line.add(equation(element))
         elif name == "tbl":
             line.parts.append(element)
         elif name in {"txbxContent", "drawText", "caption"}:
@@ -416,7 +416,7 @@ def _chosen(alternatives: _Element) -> _Element:
     return next((form for form in alternatives if len(form)), alternatives)
 
 
-def _equation(element: _Element) -> str:
+def equation(element: _Element) -> str:
     """Return an equation's text as it stands in the file."""
     return "".join(item.text or "" for item in element.iter("{*}t", "{*}script"))
 
@@ -439,24 +439,24 @@ class _Style:
     list_level: int | None  # -1: no list
 
 
-class _Word(_Flow):
-    def __init__(self, package: _Package, part: str) -> None:
+class _Word(Flow):
+    def __init__(self, package: Package, part: str) -> None:
         super().__init__()
         self.package = package
         self.links = list(package.relations(part).values())
         self.styles: dict[str, _Style] = {}
         for style in (child for root in self.linked("styles") for child in root.iterfind("{*}style")):
-            name = _attribute(style.find("{*}name"), "val")
+            name = attribute(style.find("{*}name"), "val")
             level, list_level = _outline(style.find("{*}pPr"))
             level = _named_level(name) if level is None else level
-            base = _attribute(style.find("{*}basedOn"), "val")
-            self.styles[_attribute(style, "styleId")] = _Style(base, level, list_level)
+            base = attribute(style.find("{*}basedOn"), "val")
+            self.styles[attribute(style, "styleId")] = _Style(base, level, list_level)
         self.bodies = {
-            (kind, _attribute(note, "id")): note
+            (kind, attribute(note, "id")): note
             for kind in ("footnote", "endnote")
             for root in self.linked(f"{kind}s")
             for note in root
-            if _attribute(note, "type", "normal") == "normal"
+            if attribute(note, "type", "normal") == "normal"
         }
 
     def linked(self, kind: str) -> Iterator[_Element]:
@@ -468,7 +468,7 @@ class _Word(_Flow):
     def style(self, paragraph: _Element) -> tuple[int, str]:
         properties = paragraph.find("{*}pPr")
         level, depth = _outline(properties)
-        style = _attribute(properties.find("{*}pStyle"), "val") if properties is not None else ""
+        style = attribute(properties.find("{*}pStyle"), "val") if properties is not None else ""
         for _ in range(20):  # a chain may be a circle
             known = self.styles.get(style)
             if known is None:
@@ -480,33 +480,33 @@ class _Word(_Flow):
         return level or 0, "" if depth is None or depth < 0 else "  " * min(depth, 9) + "- "
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
-        for row in _within(table, "tr"):
+        for row in within(table, "tr"):
             if row.find("{*}trPr/{*}del") is not None:
                 continue
-            column, cells = _whole(_attribute(row.find("{*}trPr/{*}gridBefore"), "val")), {}
-            for cell in _within(row, "tc"):
+            column, cells = whole(attribute(row.find("{*}trPr/{*}gridBefore"), "val")), {}
+            for cell in within(row, "tc"):
                 merge = cell.find("{*}tcPr/{*}vMerge")
-                if merge is None or _attribute(merge, "val") == "restart":
+                if merge is None or attribute(merge, "val") == "restart":
                     cells[column] = cell
-                column += max(_whole(_attribute(cell.find("{*}tcPr/{*}gridSpan"), "val")), 1)
+                column += max(whole(attribute(cell.find("{*}tcPr/{*}gridSpan"), "val")), 1)
             yield cells
 
-    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+    def special(self, element: _Element, name: str, line: Pieces) -> bool:
         if name == "r":
             hidden = element.find("{*}rPr/{*}vanish")
-            return hidden is not None and _attribute(hidden, "val") not in {"0", "false", "off"}
+            return hidden is not None and attribute(hidden, "val") not in {"0", "false", "off"}
         if name in {"footnoteReference", "endnoteReference"}:
             kind = name.removesuffix("Reference")
-            body = self.bodies.get((kind, _attribute(element, "id")))
+            body = self.bodies.get((kind, attribute(element, "id")))
             line.add(self.note(body, f"{kind}s") if body is not None else "")
             return True
         if name == "sym":
-            line.add(_symbol(_attribute(element, "char"), _attribute(element, "font")))
+            line.add(_symbol(attribute(element, "char"), attribute(element, "font")))
         return name == "sym"
 
     def end(self) -> Iterator[Block]:
         for comment in (child for root in self.linked("comments") for child in root):
-            self.once(self.flat(comment), "comments", _attribute(comment, "author"))
+            self.once(self.flat(comment), "comments", attribute(comment, "author"))
         for place in ("header", "footer"):
             for root in self.linked(place):
                 self.once(self.flat(root), place)
@@ -517,10 +517,10 @@ def _outline(properties: _Element | None) -> tuple[int | None, int | None]:
     """Read a heading level (0: body text) and a list level (-1: no list) from paragraph properties; None: not said."""
     if properties is None:
         return None, None
-    outline = _whole(_attribute(properties.find("{*}outlineLvl"), "val"), -1)
+    outline = whole(attribute(properties.find("{*}outlineLvl"), "val"), -1)
     number = properties.find("{*}numPr")
-    depth = _whole(_attribute(number.find("{*}ilvl"), "val")) if number is not None else None
-    if number is not None and _attribute(number.find("{*}numId"), "val") == "0":
+    depth = whole(attribute(number.find("{*}ilvl"), "val")) if number is not None else None
+    if number is not None and attribute(number.find("{*}numId"), "val") == "0":
         depth = -1
     return (None if outline < 0 else (outline + 1) % 10 if outline < 10 else 0), depth
 
@@ -539,99 +539,12 @@ def _symbol(code: str, font: str) -> str:
 
 
 def docx(data: bytes, document: Document) -> Iterator[Block]:
-    package = _Package(data, document, "docx")
+    package = Package(data, document, "docx")
     part = package.main("word/document.xml", document)
     word = _Word(package, part)
     tags = ("p", "tbl", "sdt", "customXml", "ins", "moveTo", "AlternateContent")
     yield from word.body(package.stream(part, "body", tags))
     yield from word.end()
-
-
-# --- .hwpx ---
-
-_SECTION = re.compile(r"contents/section(\d+)\.xml")
-
-
-class _Hangul(_Flow):
-    def __init__(self, header: _Element | None) -> None:
-        super().__init__()
-        items = header.iter("{*}paraPr", "{*}style") if header is not None else iter(())
-        self.memos: list[str] = []
-        self.formats: dict[tuple[str, str], tuple[int, str]] = {}  # (element, id) -> what style() returns
-        for item in items:
-            heading = item.find("{*}heading")
-            depth = min(_whole(_attribute(heading, "level")), 9)
-            kind = _attribute(heading, "type")
-            named = re.fullmatch(r"개요 ?([1-9])", item.get("name", ""))
-            level = int(named[1]) if named else min(depth + 1, 9) if kind == "OUTLINE" else 0
-            mark = "  " * depth + "- " if kind in {"BULLET", "NUMBER"} else ""
-            self.formats[_name(item), item.get("id", "")] = (level, mark)
-
-    def style(self, paragraph: _Element) -> tuple[int, str]:
-        level, mark = self.formats.get(("paraPr", paragraph.get("paraPrIDRef", "")), (0, ""))
-        return level or self.formats.get(("style", paragraph.get("styleIDRef", "")), (0, ""))[0], mark
-
-    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
-        for row in table.iterfind("{*}tr"):
-            cells: dict[int, _Element] = {}
-            for cell in row.iterfind("{*}tc"):
-                cells[_whole(_attribute(cell.find("{*}cellAddr"), "colAddr"), len(cells))] = cell
-            yield cells
-
-    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
-        if _name(element) == "memogroup":  # the same again stands where it is anchored, with its author
-            self.memos += map(self.flat, element)
-        else:
-            yield from super().block(element, nested)
-
-    def end(self) -> Iterator[Block]:
-        for memo in self.memos:
-            self.once(memo, "comments")
-        yield from super().end()
-
-    def table(self, element: _Element, nested: bool) -> Iterator[Block]:
-        for caption in element.iterfind("{*}caption"):
-            yield from self.blocks(caption, nested)
-        yield from super().table(element, nested)
-
-    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
-        if name in {"footNote", "endNote"}:
-            line.add(self.note(element, f"{name.lower()}s"))
-        elif name in {"header", "footer"}:
-            self.once(self.flat(element), name)
-        elif name == "hiddenComment" or (name == "fieldBegin" and element.get("type") == "MEMO"):
-            author = next((item.text for item in element.iter("{*}stringParam") if item.get("name") == "Author"), "")
-            self.once(self.flat(element), "comments", author or "")
-        elif name == "autoNum":
-            line.add(element.get("num") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else "")
-        elif name == "deleteBegin":
-            line.deleted = True
-        elif name == "deleteEnd":
-            if not line.deleted:  # the deletion began in an earlier paragraph
-                line.parts = [part for part in line.parts if not isinstance(part, str)]
-            line.deleted = False
-        elif name in {"compose", "textart"}:  # characters laid over each other; decorated text
-            line.add(element.get("composeText") or element.get("text"))
-        elif name == "mainText":  # of a ruby
-            line.add(element.text)
-        else:
-            return False
-        return True
-
-
-def hwpx(data: bytes, document: Document) -> Iterator[Block]:
-    package = _Package(data, document, "hwpx")
-    if "meta-inf/manifest.xml" in package.parts and b"encryption-data" in package.open("META-INF/manifest.xml").read():
-        raise NeedsAction("protected by a password: save it without one.")
-    about = package.xml("Contents/content.hpf")
-    for item in about.iter("{*}title", "{*}meta") if about is not None else ():
-        value = item.text or item.get("content", "").removeprefix("text")  # content="text" tells its kind
-        _describe(document, [(item.get("name", _name(item)), value)])
-    sections = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
-    hangul = _Hangul(package.xml("Contents/header.xml"))
-    for _, name in sections or [(0, "Contents/section0.xml")]:
-        yield from hangul.body(package.stream(name, "sec", ("p", "memogroup")))
-    yield from hangul.end()
 
 
 # --- .pptx ---
@@ -640,16 +553,16 @@ _NOT_SHOWN = frozenset({"sldNum", "dt", "sldImg"})
 _SAME_LINE = 228_600  # a quarter inch in EMU: tops closer than this are one line of shapes
 
 
-class _Deck(_Flow):
-    def __init__(self, package: _Package) -> None:
+class _Deck(Flow):
+    def __init__(self, package: Package) -> None:
         super().__init__()
         self.package = package
         self.layouts: dict[str, dict[str, tuple[int, int]]] = {}
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
         properties = paragraph.find("{*}pPr")
-        depth = min(_whole(_attribute(properties, "lvl")), 9)
-        bullet = properties is not None and any(_name(child) in {"buChar", "buAutoNum"} for child in properties)
+        depth = min(whole(attribute(properties, "lvl")), 9)
+        bullet = properties is not None and any(name_of(child) in {"buChar", "buAutoNum"} for child in properties)
         return 0, "  " * depth + "- " if bullet or depth else ""
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
@@ -657,7 +570,7 @@ class _Deck(_Flow):
             cells = enumerate(row.iterfind("{*}tc"))
             yield {at: cell for at, cell in cells if not (cell.get("hMerge") or cell.get("vMerge"))}
 
-    def special(self, element: _Element, name: str, line: _Pieces) -> bool:
+    def special(self, element: _Element, name: str, line: Pieces) -> bool:
         return name == "fld" and element.get("type", "").startswith(("slidenum", "datetime"))
 
     def slide(self, part: str, number: int) -> Iterator[Block]:
@@ -698,8 +611,8 @@ class _Deck(_Flow):
         self, tree: _Element, links: dict[str, tuple[str, str]], corners: dict[str, tuple[int, int]]
     ) -> Iterator[Block]:
         for shape in _in_reading_order(tree, corners):
-            name, holder = _name(shape), shape.find(".//{*}nvPr/{*}ph")
-            kind = _attribute(holder, "type") if name != "grpSp" else ""
+            name, holder = name_of(shape), shape.find(".//{*}nvPr/{*}ph")
+            kind = attribute(holder, "type") if name != "grpSp" else ""
             if name == "grpSp":
                 yield from self.shapes(shape, links, corners)
             elif name == "graphicFrame":
@@ -714,15 +627,15 @@ class _Deck(_Flow):
     def graphic(self, frame: _Element, links: dict[str, tuple[str, str]]) -> Iterator[Block]:
         """Yield a table, a chart or a diagram (SmartArt)."""
         for element in frame.iter("{*}tbl", "{*}chart", "{*}relIds"):
-            if _name(element) == "tbl":
+            if name_of(element) == "tbl":
                 yield from self.table(element, nested=False)
                 continue
-            link = _attribute(element, "r:id") or _attribute(element, "r:dm")
+            link = attribute(element, "r:id") or attribute(element, "r:dm")
             root = self.package.xml(links.get(link, ("", ""))[1])
             if root is None:
                 continue
-            if _name(element) == "chart":
-                yield from _plain_table(_chart_rows(root), self.place)
+            if name_of(element) == "chart":
+                yield from plain_table(_chart_rows(root), self.place)
             else:
                 yield from self.words(self.flat(root), 0, "")
 
@@ -732,7 +645,7 @@ def _in_reading_order(tree: _Element, corners: dict[str, tuple[int, int]]) -> li
     placed = []
     for order, shape in enumerate(_shapes_in(tree)):
         holder = shape.find("{*}nvSpPr/{*}nvPr/{*}ph")
-        inherited = corners.get(_attribute(holder, "idx", "-")) or corners.get("body") if holder is not None else None
+        inherited = corners.get(attribute(holder, "idx", "-")) or corners.get("body") if holder is not None else None
         top, left = _corner(shape) or inherited or (0, 0)
         placed.append((top, left, order, shape))
     placed.sort(key=lambda item: item[:3])
@@ -746,7 +659,7 @@ def _in_reading_order(tree: _Element, corners: dict[str, tuple[int, int]]) -> li
 
 def _shapes_in(tree: _Element) -> Iterator[_Element]:
     for child in tree:
-        name = _name(child)
+        name = name_of(child)
         if name in {"sp", "grpSp", "graphicFrame", "cxnSp"}:
             yield child
         elif name in {"cSld", "spTree", "AlternateContent"}:
@@ -758,7 +671,7 @@ def _corner(shape: _Element) -> tuple[int, int] | None:
     for path in ("{*}spPr/{*}xfrm/{*}off", "{*}grpSpPr/{*}xfrm/{*}off", "{*}xfrm/{*}off"):
         offset = shape.find(path)
         if offset is not None:
-            return _whole(offset.get("y")), _whole(offset.get("x"))
+            return whole(offset.get("y")), whole(offset.get("x"))
     return None
 
 
@@ -772,7 +685,7 @@ def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
         rows[-1][column] = "".join(item.text or "" for item in name.iter("{*}v")) if name is not None else ""
         for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column)):
             for point in series.iterfind(f"{{*}}{path}//{{*}}pt"):
-                rows.setdefault(_whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
+                rows.setdefault(whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
     for _, row in sorted(rows.items()) if words or len(rows) > 1 else ():
         yield {column: text for column, text in row.items() if text.strip()}
 
@@ -782,7 +695,7 @@ def _chart_value(text: str) -> str:
 
 
 def pptx(data: bytes, document: Document) -> Iterator[Block]:
-    package = _Package(data, document, "pptx")
+    package = Package(data, document, "pptx")
     part = package.main("ppt/presentation.xml", document)
     links = package.relations(part)
     deck = _Deck(package)
@@ -791,7 +704,7 @@ def pptx(data: bytes, document: Document) -> Iterator[Block]:
         raise ParseError(f"{part} is damaged. Open the file, and save it anew.")
     for number, entry in enumerate(slides.iterfind(".//{*}sldId"), 1):
         try:
-            yield from list(deck.slide(links.get(_attribute(entry, "r:id"), ("", ""))[1], number))
+            yield from list(deck.slide(links.get(attribute(entry, "r:id"), ("", ""))[1], number))
         except ParseError as error:
             document.partial.append(f"slide {number} is left out: {error}")
     yield from deck.end()
@@ -806,7 +719,7 @@ _UNVALUED = re.compile(rb'<c\b(?![^<>]*t="str")[^<>]*+>\s*+<f\b[^<]*+(?:</f>)?\s
 
 
 def xlsx(data: bytes, document: Document) -> Iterator[Block]:
-    package = _Package(data, document, "xlsx")
+    package = Package(data, document, "xlsx")
     package.main("xl/workbook.xml", document)
     _look_over(package, document)
     import openpyxl
@@ -828,7 +741,7 @@ def xlsx(data: bytes, document: Document) -> Iterator[Block]:
             document.partial.append(f"{place} can't be read to its end ({error})")
 
 
-def _look_over(package: _Package, document: Document) -> None:
+def _look_over(package: Package, document: Document) -> None:
     """Refuse sheets of millions of blank cells; tell of formulas whose values were not stored, which read as blank."""
     unvalued = 0
     for name in package.parts:

@@ -19,13 +19,11 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from itertools import islice
+from typing import IO, Any
 
 from .config import SeogaError, scrub
-
-if TYPE_CHECKING:
-    pass
 
 PARSER_VERSION = 1  # raise it when a parser gives other text for the same bytes: documents are then read again
 MAX_TEXT_CHARS = 20_000_000  # extracted text of one document, then "partial"
@@ -35,7 +33,7 @@ MAX_SOURCE_CHARS = 32_000_000  # of a text file, marks and all: what is made of 
 MAX_HTML_CHARS = 16_000_000  # the same for HTML, whose tree takes twice as much
 MAX_HTML_COLUMNS = 256  # of a table with cells that span rows
 MAX_LIST_DEPTH = 8  # shown by indenting
-MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
+NO_VALUE = {"", "unspecified", "(unspecified)", "anonymous", "(anonymous)", "untitled"}  # what programs fill in
 MAX_RECORD_LINES = 100  # of one CSV record; a longer one is a quotation mark that nobody closed
 
 
@@ -44,7 +42,14 @@ class ParseError(SeogaError):
 
 
 class NeedsAction(SeogaError):
-    """A person has to do something first (password, OCR engine, …); the message says what."""
+    """A person has to do something first (give a password, install an OCR engine, …); the message says what.
+
+    `lacks` names what is missing on this machine, "ocr" or "speech": once it is there, the file is read again.
+    """
+
+    def __init__(self, message: str, *, lacks: str = "") -> None:
+        super().__init__(message)
+        self.lacks = lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,37 @@ class Block:
     rows: tuple[int, ...] = ()
 
 
+def _forget(name: str, value: str) -> None:
+    pass
+
+
+def _recall(name: str) -> str | None:
+    return None
+
+
+def _no_report(done: float, total: float, unit: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """How OCR and speech recognition are set, and who remembers the pieces that they have finished.
+
+    They take long, so each finished page or stretch of sound is handed to `keep` under a name that tells its number
+    and the settings; `kept` gives it back when the document is read again. `step` is told of each, so that the one
+    who waits knows that the reading goes on: done, total, and the unit ("pages", "seconds"). All three may be called
+    from any thread.
+    """
+
+    languages: str = "eng+kor"  # of OCR, as Tesseract names them
+    dpi: int = 200
+    model: str = ""  # of speech: a folder or a name; empty: chosen from memory and cores
+    language: str = ""  # spoken; empty: detected
+    keep: Callable[[str, str], None] = _forget
+    kept: Callable[[str], str | None] = _recall
+    step: Callable[[float, float, str], None] = _no_report
+
+
 @dataclass(slots=True)
 class Document:
     """What was read. `partial` lists what was left out and why; blocks may be empty, which is a status of its own."""
@@ -71,26 +107,32 @@ class Document:
     title: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     partial: list[str] = field(default_factory=list)
+    recognition: Recognition = Recognition()
+    waited: float = 0.0  # seconds spent on recognition, which has limits of its own
+    lacks: set[str] = field(default_factory=set)  # "ocr", "speech": missing here, so that something was left out
 
     @property
     def status(self) -> str:
         return "partial" if self.partial else "ok" if self.blocks else "empty"
 
 
-Parser = Callable[[bytes, Document], Iterator[Block]]
+Parser = Callable[[Any, Document], Iterator[Block]]
 
 
-def parse(data: bytes, name: str, *, seconds: float = 25.0) -> Document:
+def parse(
+    data: bytes | IO[bytes], name: str, *, seconds: float = 25.0, recognition: Recognition | None = None
+) -> Document:
     """Read one file's bytes; `name` tells the format by its suffix. Raise ParseError or NeedsAction if it can't be.
 
-    What takes longer than `seconds`, or holds more than MAX_TEXT_CHARS, is kept as far as it was read: "partial".
+    A recording (STREAMED) is not given as bytes, but as the open file. What takes longer than `seconds`, or holds more
+    than MAX_TEXT_CHARS, is kept as far as it was read: "partial".
     """
     suffix = os.path.splitext(name)[1].casefold()
     if suffix not in SUFFIXES:
         raise ParseError(
             f"{suffix or 'a name without a suffix'} is not a format seoga reads ({', '.join(sorted(SUFFIXES))})."
         )
-    document = Document()
+    document = Document(recognition=recognition or Recognition())
     try:
         _collect(_PARSERS[suffix](data, document), document, seconds)
     except SeogaError:
@@ -122,7 +164,7 @@ def _collect(blocks: Iterable[Block], document: Document, seconds: float) -> Non
         if room == 0:
             return
         room -= len(block.text)
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline + document.waited:
             document.partial.append(f"stopped after {seconds:g} s{_at(block)}")
             return
 
@@ -764,187 +806,14 @@ def _span(cell: Any, name: str, most: int) -> int:
     return min(max(int(found[1]), 1), most) if found else 1
 
 
-# --- pdf ---
-
-_UNREADABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff]")
-_HYPHEN = re.compile("[\x02\ufffe](?=(\\w?))")  # what pdfium makes of a hyphen that ends a line; it joins the two lines
-_SYMBOL = re.compile(r"^[\uf000-\uf0ff]\s*")  # a bullet in a symbol font
-# No 다: a line that begins with `다. ` is the end of a Korean sentence.
-_ITEM = re.compile(r"(?:[-*•‣◦▪■□○●※]|\(?(?:\d{1,3}|[A-Za-z가나라마바사아자차카타파하])[.)])\s")
-_ENDS = tuple('.?!:;。…”"」』)')
-NO_VALUE = {"", "unspecified", "(unspecified)", "anonymous", "(anonymous)", "untitled"}  # what programs fill in
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of a page; places in points from the lower left corner. Two lines that a hyphen joins are one."""
-
-    text: str
-    left: float
-    right: float  # of the last character
-    bottom: float  # of the first character
-    end: float  # bottom of the last character
-    height: float
-
-
-def _pdf(data: bytes, document: Document) -> Iterator[Block]:
-    """Read page by page with pdfium, which isn't thread-safe: one process reads one document at a time."""
-    import pypdfium2
-
-    try:
-        pdf = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        if "assword" in str(error) or "ecurity" in str(error):
-            raise NeedsAction("this PDF is protected by a password; save a copy without one.") from None
-        raise
-    scans, damaged, read = list[int](), list[int](), 0
-    try:
-        _pdf_metadata(pdf, document)
-        for number in range(1, len(pdf) + 1):
-            blocks, is_scan = list[Block](), False
-            try:
-                blocks, is_scan = _pdf_page(pdf[number - 1], f"p. {number}")
-            except pypdfium2.PdfiumError:
-                damaged.append(number)
-            scans += [number] if is_scan else []
-            read += bool(blocks) and not is_scan
-            yield from blocks or [Block("text", "", f"p. {number}")]  # a blank one lets the clock be looked at
-        if damaged and not read and not scans:
-            raise ParseError("damaged: none of its pages can be read. Open it in a PDF viewer, and save it anew.")
-        if scans and not read:
-            pages = f"all {len(pdf):,} pages are scanned images" if len(pdf) > 1 else "its one page is a scanned image"
-            remedy = "Run the file through an OCR program, and save it as a PDF with text."
-            raise NeedsAction(f"{pages}; this version of seoga has no OCR yet. {remedy}")
-    finally:  # also when a limit ends the reading early
-        pdf.close()
-        document.partial += [f"p. {_ranges(scans)}: scanned images without text"] if scans else []
-        document.partial += [f"p. {_ranges(damaged)}: damaged, left out"] if damaged else []
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`[3, 7, 8, 9]` -> `3, 7-9`; at most 20 of them."""
-    spans: list[tuple[int, int]] = []
-    for number in numbers:
-        first = spans.pop()[0] if spans and spans[-1][1] == number - 1 else number
-        spans.append((first, number))
-    shown = [f"{first}-{last}" if last > first else str(first) for first, last in spans[:20]]
-    return ", ".join(shown) + (", …" if len(spans) > 20 else "")
-
-
-def _pdf_metadata(pdf: Any, document: Document) -> None:
-    values = {key: value.strip() for key, value in pdf.get_metadata_dict(skip_empty=True).items()}
-    values = {key: value for key, value in values.items() if value.casefold() not in NO_VALUE}
-    document.title = values.get("Title", "")
-    for key in ("Author", "Subject", "Keywords"):
-        if key in values:
-            document.metadata[key.lower()] = values[key]
-    if made := re.match(r"D:(\d{4})(\d\d)(\d\d)", values.get("CreationDate", "")):
-        document.metadata["created"] = "-".join(made.groups())
-
-
-def _pdf_page(page: Any, place: str) -> tuple[list[Block], bool]:
-    """Give a page's paragraphs, and whether it has to be read by OCR instead: no text, next to none, or garbage."""
-    textpage = page.get_textpage()
-    try:
-        text = textpage.get_text_range()
-        visible = "".join(_HYPHEN.sub("", text).split())
-        if len(_UNREADABLE.findall(visible)) * 2 > len(visible):  # a broken ToUnicode map
-            return [], True
-        is_scan = len(visible) < MIN_PAGE_CHARS and _is_picture(page, bool(visible))
-        paragraphs = _pdf_paragraphs(_pdf_lines(textpage, text))
-        return [Block("text", paragraph, place) for paragraph in paragraphs], is_scan
-    finally:
-        textpage.close()
-        page.close()
-
-
-def _is_picture(page: Any, has_text: bool) -> bool:
-    """Tell whether a page shows an image, or, without any text, so many shapes that they may be drawn letters."""
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
-
-    kinds = [item.type for item in islice(page.get_objects(max_depth=3), 5000)]
-    return FPDF_PAGEOBJ_IMAGE in kinds or (not has_text and len(kinds) >= 50)
-
-
-def _pdf_lines(textpage: Any, text: str) -> list[_Line]:
-    """Find each line's place by its first and last character."""
-    lines, start = list[_Line](), 0
-    for part in text.split("\r\n"):
-        end = start + len(part.encode("utf-16-le", "surrogatepass")) // 2  # pdfium counts in UTF-16
-        if part.strip():
-            left, bottom, _, top = _box(textpage, start)
-            _, last, right, _ = _box(textpage, end - 1)
-            lines.append(_Line(_SYMBOL.sub("• ", part), left, right, bottom, last, top - bottom))
-        start = end + 2
-    return lines
-
-
-def _box(textpage: Any, index: int) -> tuple[float, float, float, float]:
-    from pypdfium2 import PdfiumError, raw
-
-    try:
-        left, bottom, right, top = textpage.get_charbox(
-            raw.FPDFText_GetCharIndexFromTextIndex(textpage, index), loose=True
-        )
-    except PdfiumError:
-        return 0.0, 0.0, 0.0, 0.0
-    return left, bottom, right, top
-
-
-def _pdf_paragraphs(lines: list[_Line]) -> Iterator[str]:
-    """Join the lines of a paragraph; a wider gap, another column, an indent or another letter size begins a new one."""
-    steps = sorted(step for above, line in pairwise(lines) if (step := above.end - line.bottom) > 0)
-    usual = steps[len(steps) // 2] if steps else 0.0
-    hangul = [line.text for line in lines if _is_hangul(line.text.rstrip()[-1])]
-    keeps_spaces = sum(text[-1] == " " for text in hangul) * 3 >= max(len(hangul), 3)
-    narrow = 0.35 * (max((line.right for line in lines), default=0) - min((line.left for line in lines), default=0))
-    text = ""
-    for number, line in enumerate(lines):
-        if number:
-            above = lines[number - 1]
-            edge = max(above.right, line.right, lines[number - 2].right if number > 1 else 0)
-            is_full = above.right >= edge - 0.15 * (edge - above.left) and above.right - above.left >= narrow
-            if _begins_paragraph(above, line, usual, is_full):
-                yield _joined(text)
-                text = ""
-            elif not is_full or _ITEM.match(line.text):
-                text = f"{text.rstrip()}\n"
-            elif not (keeps_spaces and _is_hangul(text[-1]) and _is_hangul(line.text[0])):
-                text = f"{text.rstrip()} "
-        text += line.text
-    yield _joined(text)
-
-
-def _begins_paragraph(above: _Line, line: _Line, usual: float, is_full: bool) -> bool:
-    step = above.end - line.bottom
-    if step < -0.3 * line.height or step > 1.4 * usual or step > 2.5 * max(line.height, 1):
-        return True
-    ended = not is_full or above.text.rstrip().endswith(_ENDS)
-    if ended and abs(above.height - line.height) > 0.15 * max(above.height, line.height):
-        return True
-    indented = line.left > above.left + 0.5 * line.height and not _ITEM.match(above.text)
-    return indented and (is_full or above.text.rstrip().endswith(_ENDS))
-
-
-def _is_hangul(char: str) -> bool:
-    return "가" <= char <= "힣"
-
-
-def _joined(text: str) -> str:
-    """Take out hyphens at line ends within a Latin word (`exam-ple`), but keep that of `COVID-19`."""
-    return _HYPHEN.sub(lambda match: "" if match[1].islower() else "-", text).strip()
-
-
 # --- the formats ---
 
 
-def _office(name: str) -> Parser:
-    """Return a reader of office.py, which is imported with the first document that needs it."""
+def _in(module: str, name: str) -> Parser:
+    """Return a reader of another file, which is imported with the first document that needs it."""
 
-    def read(data: bytes, document: Document) -> Iterator[Block]:
-        from . import office
-
-        reader: Parser = getattr(office, name)
+    def read(data: Any, document: Document) -> Iterator[Block]:
+        reader: Parser = getattr(import_module(f".{module}", __package__), name)
         return reader(data, document)
 
     return read
@@ -952,16 +821,18 @@ def _office(name: str) -> Parser:
 
 _PARSERS: dict[str, Parser] = {
     ".csv": _csv,
-    ".docx": _office("docx"),
+    ".docx": _in("office", "docx"),
     ".htm": _html,
     ".html": _html,
-    ".hwpx": _office("hwpx"),
+    ".hwpx": _in("hangul", "hwpx"),
     ".json": _json,
     ".md": _markdown,
-    ".pdf": _pdf,
-    ".pptx": _office("pptx"),
+    ".pdf": _in("pages", "pdf"),
+    ".pptx": _in("office", "pptx"),
     ".tsv": _tsv,
     ".txt": _txt,
-    ".xlsx": _office("xlsx"),
+    ".xlsx": _in("office", "xlsx"),
 }
+PICTURES = frozenset({".jpeg", ".jpg", ".png", ".tif", ".tiff"})
+STREAMED = frozenset({".flac", ".m4a", ".mp3", ".ogg", ".wav", ".webm"})  # recordings
 SUFFIXES = frozenset(_PARSERS)
