@@ -1,42 +1,37 @@
 """Bring a knowledge base up to date with its source folders.
 
-    scan --> what changed --> parse, chunk (child processes) --> commit in small groups --> purge what is gone
+    scan --> what changed --> read (reading.py's child processes) --> commit in small groups --> purge what is gone
 
-A file is skipped by size and times, then by content. Documents are untrusted: children read them under limits of time
-and memory, and one that hangs, swells or crashes costs that file only. Killing the run at any moment leaves a
-consistent index; the next run goes on from there. This file does not search.
+A file is skipped by size and times, then by content. Killing the run at any moment leaves a consistent index; the next
+run goes on from there. This file neither parses nor searches.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import stat as modes
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
-from queue import Empty, Queue
-from typing import IO, Any
+from typing import Any
 
-from .chunks import CHUNKER_VERSION, Chunk, Sizes, count_words, make_chunks
-from .config import CONFIG_NAME, Config, SeogaError, display_path, scrub
-from .parsers import PARSER_VERSION, SUFFIXES, NeedsAction, parse
+from .chunks import Chunk, count_words
+from .config import CONFIG_NAME, Config, display_path, scrub
+from .parsers import PICTURES, STREAMED, SUFFIXES
+from .reading import Readers, is_current, make_request, read_bytes, recipe, weigh
 from .store import (
     DEFERRED,
     FAILED,
     INDEXED,
     NEEDS_ACTION,
     PENDING_EMBEDDING,
+    RECOGNITION,
     DamagedError,
     DocumentRecord,
     FileRecord,
@@ -44,32 +39,19 @@ from .store import (
     Store,
     StoredChunk,
     StoreError,
-    chunk_words,
     write_indexer,
     writer_lock,
 )
 
-WORKERS = max(1, min(2, os.cpu_count() or 1))
-MEMORY_BYTES = 512 * 1024 * 1024  # 512 MB of data in a child that reads documents
-SOFT_SECONDS = 20.0  # then a document is partial; a large one gets 5 s more for each MB
-LONE_SECONDS = 2.0  # of a run before a second child is worth its start
-HARD_SECONDS = 8.0  # beyond the soft limit the child is killed
-MAX_SECONDS = 600.0
-BATCH_FILES, BATCH_BYTES = 16, 256 * 1024  # sent to a child at once, at most
 GROUP_CHARS = 2_000_000  # text gathered before a commit; a cancelled run still does that, in half a second
 GROUP_SECONDS = 2.0  # and the longest that a finished file waits for one
-HELD_CHARS = 4_000_000  # of answers that wait while others are committed
-PART_CHUNKS = 200  # that a child sends at once
 READER_SECONDS = 60.0  # to wait for a program that keeps an old state of the index open
 PURGE_FILES = 200  # forgotten at a time
-START_SECONDS = 60.0  # for a child to start, on a machine that does much else
-TOOK_TOO_LONG = "took too long to read; split it into smaller files"
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
 OWN_FOLDER = "seoga's own folder"
 MISSING = "not found where it was, and kept; "  # begins the reason of a file, which `--force` would forget
 IN_THE_CLOUD = "kept in the cloud, not on this machine"
-_RELIEF = "Close other programs if memory or processes are scarce, else install seoga anew; then run again."
 IGNORED_FOLDERS = frozenset(
     ["node_modules", "bower_components", "__pycache__", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
 )
@@ -205,391 +187,10 @@ def _match_parts(wanted: Sequence[str], parts: Sequence[str]) -> bool:
     return bool(parts) and fnmatch(parts[0], wanted[0]) and _match_parts(wanted[1:], parts[1:])
 
 
-# --- reading one document, in a child process ---
-
-
-def recipe(config: Config) -> str:
-    """Name everything but the bytes and suffix that decides a document's chunks."""
-    sizes = (config.chunk.target_chars, config.chunk.overlap_chars, config.embedding.max_chunk_chars)
-    return ".".join(map(str, (PARSER_VERSION, CHUNKER_VERSION, *sizes)))
-
-
-def read_document(request: dict[str, Any]) -> dict[str, Any]:
-    """Read, parse and chunk one file. `request`: path, known (content keys), recipe, target, overlap, maximum, seconds.
-
-    Returns `status` (ok | same | changed | gone | unreadable | failed | needs_action) with `key`, and for ok `chunks`.
-    """
-    path = request["path"]
-    try:
-        data, steady = _read_bytes(path)
-    except FileNotFoundError:
-        return {"status": "gone"}
-    except OSError as error:
-        return {"status": "unreadable", "reason": f"can't be read: {error.strerror}"}
-    if not steady:
-        return {"status": "changed"}
+def _slowness(path: str) -> int:
+    """Rank files by how long they take to read: what is quick can be searched first."""
     suffix = os.path.splitext(path)[1].casefold()
-    key = f"{sha256(data).hexdigest()}{suffix}:{request['recipe']}"
-    if key in request["known"]:
-        return {"status": "same", "key": key}
-    try:
-        document = parse(data, os.path.basename(path), seconds=request["seconds"])
-        sizes = Sizes(request["target"], request["overlap"], request["maximum"])
-        chunks = make_chunks(document.blocks, sizes)
-    except NeedsAction as error:
-        return {"status": "needs_action", "key": key, "reason": str(error)}
-    except SeogaError as error:
-        return {"status": "failed", "key": key, "reason": str(error)}
-    return {
-        "status": "ok",
-        "key": key,
-        "size": len(data),
-        "title": document.title,
-        "metadata": document.metadata,
-        "partial": document.partial if chunks else ["no text was found in it", *document.partial],
-        "chunks": chunks,
-    }
-
-
-def _read_bytes(path: str) -> tuple[bytes, bool]:
-    """Return a regular file's bytes, and whether it stayed the same meanwhile. Never waits on a pipe."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        before = os.fstat(file.fileno())
-        if not modes.S_ISREG(before.st_mode):
-            raise OSError(0, "it is no regular file any more")
-        data = file.read(before.st_size + 1)
-        after = os.fstat(file.fileno())
-    return data, len(data) == before.st_size and before.st_mtime_ns == after.st_mtime_ns
-
-
-def _serve_requests() -> None:
-    """Answer requests on standard input until it closes. Runs in the child.
-
-    It says hello with an empty object. Then a line of JSON holds a list of requests, and each is answered by a line of
-    its own, with as many lines of chunks after it as it says in `parts`.
-    """
-    import psutil
-
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not break the answers
-    _limit_memory()
-    process = psutil.Process()
-    lines: Queue[bytes] = Queue()
-    threading.Thread(target=_receive, args=(lines,), daemon=True).start()
-    _send(answers, {})
-    while True:
-        for request in json.loads(lines.get()):
-            answer = _answer(request)
-            chunks = answer.pop("chunks", [])
-            answer["parts"] = -(-len(chunks) // PART_CHUNKS)
-            answer["last"] = process.memory_info().rss > MEMORY_BYTES // 2
-            _send(answers, answer)
-            for low in range(0, len(chunks), PART_CHUNKS):
-                part = chunks[low : low + PART_CHUNKS]
-                _send(answers, {"chunks": list(map(_fields, part)), "terms": list(map(chunk_words, part))})
-            if answer["last"]:  # what it still holds would be missing for the next document: a new process takes over
-                os._exit(0)
-
-
-def _receive(lines: Queue[bytes]) -> None:
-    """Take requests from standard input; when it closes, the parent is gone, and this process ends whatever it does."""
-    for line in sys.stdin.buffer:
-        lines.put(line)
-    os._exit(0)
-
-
-def _send(answers: IO[bytes], answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-    answers.flush()
-
-
-def _fields(chunk: Chunk) -> tuple[str, int, int, str, str]:
-    return chunk.text, chunk.start, chunk.end, chunk.location, chunk.headings
-
-
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    if hasattr(signal, "alarm"):  # the last resort where no thread gets a turn: the kernel ends this process
-        signal.alarm(int(request["seconds"] + 2 * HARD_SECONDS))
-    try:
-        return read_document(request)
-    except (MemoryError, RecursionError) as error:
-        return {"status": "failed", "key": "", "reason": _exhausted(error)}
-    finally:
-        if hasattr(signal, "alarm"):
-            signal.alarm(0)
-
-
-def _exhausted(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return f"needs more than {MEMORY_BYTES // 1024**2} MB of memory to read; split it into smaller files"
-    return "is nested too deeply to read"
-
-
-def _limit_memory() -> None:
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, OSError, ValueError):
-        pass  # Windows has no rlimits; the parent's watch on the child's memory remains
-
-
-class Child:
-    """A process that reads documents, started when first needed and again after each death.
-
-    One thread has it read; another may call `check_limits` and `close` meanwhile.
-    """
-
-    # -P: the folder we happen to be in is not searched for modules.
-    command: Sequence[str] = (sys.executable, "-P", "-m", f"{__package__}.index")
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard = threading.Lock()  # a process that was waited for must not be killed: its number may be used again
-        self._deadline: float | None = None  # monotonic; None while idle
-        self._verdict = ""  # why it was killed while it read the present document
-        self._answered = 0  # documents that the present process has read
-        self._closed = False
-
-    def read(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Have documents read, one after the other; yield (path, answer). Raises SeogaError if no process starts.
-
-        One that the process dies of is `failed` with the reason, and a new process reads the rest. If it had read
-        others before, these may have been the cause, so a new process tries that one again.
-        """
-        waiting = deque(requests)
-        while waiting and not self._closed:
-            try:
-                process = self._process or self._start()
-                _write_line(process, list(waiting))
-                while waiting and self._process:
-                    self._begin(waiting[0]["seconds"] + HARD_SECONDS)
-                    answer = _read_answer(process)
-                    self._begin(None)
-                    self._answered += 1
-                    if answer.pop("last", False):
-                        self.stop()
-                    yield waiting.popleft()["path"], answer
-            except (OSError, ValueError):  # half a line, or none: it died
-                self._begin(None, keep_verdict=True)
-                tired = self._answered > 0 and self._verdict != TOOK_TOO_LONG
-                self.stop()
-                if not tired and not self._closed:
-                    reason = (
-                        self._verdict
-                        or "crashed the program that reads it, so it is probably damaged; open it, and save it anew"
-                    )
-                    yield waiting.popleft()["path"], {"status": "failed", "key": "", "reason": reason}
-
-    def _begin(self, seconds: float | None, *, keep_verdict: bool = False) -> None:
-        """Set the deadline for the next answer; None: none is due."""
-        with self._guard:
-            self._deadline = None if seconds is None else time.monotonic() + seconds
-            self._verdict = self._verdict if keep_verdict else ""
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._guard:
-            if self._closed:
-                raise OSError("closed")
-            try:
-                # A session of its own: ctrl-C is the parent's to handle, and all that the child starts dies with it.
-                self._process = process = subprocess.Popen(
-                    self.command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise SeogaError(f"no process starts to read documents: {error.strerror}. {_RELIEF}") from None
-        self._begin(START_SECONDS)
-        try:
-            _read_line(process)
-        except ValueError:
-            self.stop()
-            if self._closed:
-                raise
-            raise SeogaError(
-                f"the process that reads documents ended as it started (exit code {process.returncode}). {_RELIEF}"
-            ) from None
-        return process
-
-    def check_limits(self) -> None:
-        """Kill the process if the document it reads takes too long or too much."""
-        with self._guard:
-            if self._deadline is None or self._process is None:
-                return
-            if time.monotonic() > self._deadline:
-                self._verdict = TOOK_TOO_LONG
-            elif _memory(self._process.pid) > MEMORY_BYTES + 128 * 1024 * 1024:  # the program itself takes about 100 MB
-                self._verdict = _exhausted(MemoryError())
-            if self._verdict:
-                _kill(self._process)
-
-    def close(self) -> None:
-        """Kill the process and start none again."""
-        with self._guard:
-            self._closed = True
-            if self._process:
-                _kill(self._process)
-
-    def stop(self) -> None:
-        """End the process; the next document starts another."""
-        with self._guard:
-            process, self._process, self._answered = self._process, None, 0
-            if process is None:
-                return
-            _kill(process)
-        for stream in (process.stdin, process.stdout):
-            with suppress(OSError):
-                if stream:
-                    stream.close()
-        with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel, on a dead network drive say
-            process.wait(timeout=5)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was not waited for yet, with all that it started."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    with suppress(ProcessLookupError, PermissionError):  # macOS: no permission for one that is dead already
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _write_line(process: subprocess.Popen[bytes], value: Any) -> None:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(value).encode() + b"\n")
-    process.stdin.flush()
-
-
-def _read_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    assert process.stdout is not None
-    line: dict[str, Any] = json.loads(process.stdout.readline())
-    return line
-
-
-def _read_answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Read one answer with its chunks."""
-    answer = {"chunks": [], "terms": [], **_read_line(process)}
-    for _ in range(answer.pop("parts")):
-        part = _read_line(process)
-        answer["chunks"] += part["chunks"]
-        answer["terms"] += part["terms"]
-    return answer
-
-
-def _memory(pid: int) -> int:
-    """Return the bytes of memory that a process holds."""
-    import psutil
-
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def _batch(requests: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Take the next requests: one that is large, or several that are small."""
-    size = 0
-    for request in requests:
-        yield request
-        size += BATCH_BYTES // BATCH_FILES + request["size"]
-        if size >= BATCH_BYTES:
-            return
-
-
-class Readers:
-    """Reads many documents in child processes and hands over the answers as they come."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        self._children = [Child() for _ in range(WORKERS)]
-        self._answers: Queue[tuple[str, dict[str, Any]] | None] = Queue()
-        self._room = threading.Condition()
-        self._held = 0  # characters, about, of answers that wait to be taken
-        self._asked_all = threading.Event()
-        self._over = threading.Event()
-        self._fault: BaseException | None = None
-
-    def read_all(self, requests: Iterator[dict[str, Any]]) -> Generator[tuple[str, dict[str, Any]] | None]:
-        """Yield (path, answer) in the order of completion, and None when there was nothing for a while."""
-        turn = threading.Lock()
-        threads = [threading.Thread(target=self._work, args=(child, requests, turn)) for child in self._children]
-        threads.append(threading.Thread(target=self._watch))
-        for thread in threads:
-            thread.daemon = True
-            thread.start()
-        try:
-            working = len(self._children)
-            while working:
-                try:
-                    answer = self._answers.get(timeout=0.2)
-                except Empty:
-                    yield None
-                    continue
-                if answer is None:
-                    working -= 1
-                else:
-                    yield answer
-                    with self._room:
-                        self._held -= _weight(answer)
-                        self._room.notify_all()
-        finally:
-            self._over.set()
-            self._asked_all.set()
-            for child in self._children:
-                child.close()
-            for thread in threads:
-                thread.join()
-        if self._fault and not self._stop.requested():
-            raise self._fault
-
-    def _work(self, child: Child, requests: Iterator[dict[str, Any]], turn: threading.Lock) -> None:
-        if child is not self._children[0]:
-            self._asked_all.wait(LONE_SECONDS)
-        try:
-            while not self._is_ending():
-                with turn:  # a generator can't be advanced by two threads at once
-                    batch = list(_batch(requests))
-                if not batch:
-                    break
-                for answer in child.read(batch):
-                    if self._is_ending():
-                        break
-                    self._hand_over(answer)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that runs it all
-            self._fault = error
-        finally:
-            self._asked_all.set()
-            child.stop()
-            self._answers.put(None)
-
-    def _is_ending(self) -> bool:
-        return self._over.is_set() or self._fault is not None or self._stop.requested()
-
-    def _hand_over(self, answer: tuple[str, dict[str, Any]]) -> None:
-        """Give an answer to the run when it has room: it may be slower than its readers."""
-        with self._room:
-            while self._held > HELD_CHARS and not self._is_ending():
-                self._room.wait(0.2)
-            self._held += _weight(answer)
-            self._answers.put(answer)
-
-    def _watch(self) -> None:
-        """Hold the children to their limits, and kill them when the run is to stop."""
-        while not self._over.wait(0.1):
-            for child in self._children:
-                if self._stop.requested():
-                    child.close()
-                child.check_limits()
-
-
-def _weight(answer: tuple[str, dict[str, Any]]) -> int:
-    """Return the characters in an answer's chunks, and something for the answer itself."""
-    return 1000 + sum(len(chunk[0]) for chunk in answer[1].get("chunks", ()))
+    return 2 if suffix in STREAMED else 1 if suffix in PICTURES else 0
 
 
 # --- comparing without reading ---
@@ -615,7 +216,7 @@ def compare(config: Config, records: dict[str, FileRecord]) -> Difference:
             paths["modified"].append(path)
         elif record.state in (FAILED, NEEDS_ACTION):
             paths["failed"].append(path)
-        elif record.state == DEFERRED or not record.key.endswith(f":{recipe(config)}"):
+        elif record.state == DEFERRED or not is_current(record.key, config, path):
             paths["pending"].append(path)
     paths["deleted"] = [path for path in records if path not in found.files]
     return Difference(paths, [f"{display_path(folder)} {reason}" for folder, reason in found.unlisted.items()])
@@ -626,7 +227,7 @@ def _differs(record: FileRecord, stat: Stat) -> bool:
     if record.stat[:2] != stat[:2]:
         return True
     try:
-        return not record.key.startswith(sha256(_read_bytes(record.path)[0]).hexdigest())
+        return not record.key.startswith(sha256(read_bytes(record.path)).hexdigest())
     except OSError:
         return True
 
@@ -667,6 +268,7 @@ class Progress:
     total: int = 0
     done: int = 0
     file: str = ""
+    within: tuple[float, float, str] | None = None  # of a long file: pages or seconds done, in all (0: unknown), unit
     started: float = field(default_factory=time.time)
 
     def as_dict(self) -> dict[str, Any]:
@@ -676,6 +278,7 @@ class Progress:
         return {
             "stage": self.stage, "file": self.file, "unit": self.unit, "done": self.done, "total": self.total,
             "per_second": round(rate, 1), "remaining_seconds": remaining,
+            "within_file": dict(zip(("done", "total", "unit"), self.within, strict=True)) if self.within else None,
         }  # fmt: skip
 
 
@@ -728,6 +331,7 @@ def run(
             number = store.begin_run()
             outcome = work.go(partial)
             outcome.seconds = time.monotonic() - began
+            store.forget_recognized()
             store.end_run(number, outcome.seconds, outcome.status, outcome.as_dict())
             store.checkpoint()
         finally:
@@ -746,7 +350,16 @@ def preview(config: Config, *, force: bool = False, partial: str = "") -> dict[s
         opened = Store.open_reader(config.database) if made else Store.open_writer(Path(folder) / "rag.db")
         with closing(opened) as store:
             found = Scan() if partial else scan(config)
-            work = _Run(config, store, stop, lambda progress: None, force, scan=found, before=store.files())
+            work = _Run(
+                config,
+                store,
+                stop,
+                lambda progress: None,
+                force,
+                scan=found,
+                before=store.files(),
+                temporary=Path(folder) / "reading",
+            )
             todo = [path for path in found.files if work._changed(path)]
             work.known = store.document_keys()
             stays = {
@@ -817,6 +430,7 @@ class _Run:
     known: dict[int, list[str]] = field(default_factory=dict)  # size -> content keys of documents read before
     again: list[str] = field(default_factory=list)  # whose document went while they were compared with it
     reported: float = 0.0
+    temporary: Path | None = None  # folder for the children's temporary files, if not within the knowledge base
 
     def go(self, partial: str) -> Outcome:
         if not partial:
@@ -836,7 +450,7 @@ class _Run:
             for path, record in self.before.items()
             if path in self.scan.files
         }
-        todo = [path for path in self.scan.files if self._changed(path)]
+        todo = sorted(filter(self._changed, self.scan.files), key=_slowness)
         self.outcome.counts["unchanged"] = len(self.scan.files) - len(todo)
         self.outcome.counts["skipped"] = len(self.scan.skipped)
         self.progress.total = len(todo)
@@ -879,7 +493,7 @@ class _Run:
         record = self.before.get(path)
         if self.force or record is None or record.stat != self.scan.files[path]:
             return True
-        return not record.key.endswith(f":{recipe(self.config)}")
+        return not is_current(record.key, self.config, path)
 
     def _say(self, stage: str, file: str = "") -> None:
         """Report progress to the person and beside the lock, a few times a second at most."""
@@ -897,13 +511,15 @@ class _Run:
         """Have the files read and commit the answers in groups: by amount of text, and before any waits long."""
         group: list[tuple[str, dict[str, Any]]] = []
         chars, since, path = 0, time.monotonic(), ""
-        with closing(Readers(self.stop).read_all(map(self._request, todo))) as answers:
+        with closing(self._readers().read_all(map(self._request, todo))) as answers:
             for answer in answers:
-                if answer is not None:
+                if answer is not None and "status" not in answer[1]:
+                    path = self._hear(*answer)
+                elif answer is not None:
                     group.append(answer)
-                    chars += _weight(answer)
+                    chars += weigh(answer)
                     path = answer[0]
-                    self.progress.done += 1
+                    self.progress.done, self.progress.within = self.progress.done + 1, None
                 self._say("reading", path)  # also while a long document keeps everybody waiting
                 if group and (chars > GROUP_CHARS or time.monotonic() - since > GROUP_SECONDS):
                     self._commit(group)
@@ -911,12 +527,24 @@ class _Run:
                 since = since if group else time.monotonic()
         self._commit(group)
 
+    def _hear(self, path: str, news: dict[str, Any]) -> str:
+        """Take news of a document that is being read: how far it is, or a piece of it that is to be kept."""
+        if "keep" in news:
+            name, value = news["keep"]
+            with self.store.write():
+                self.store.keep(RECOGNITION, name, value.encode("utf-8", "replace"))
+        if "step" in news:
+            self.progress.within = tuple(news["step"])
+        return path
+
     def documents(self, todo: list[str], stays: set[int | None], counts: Counter[str]) -> Iterator[list[StoredChunk]]:
         """Have the files read, nothing committed; yield the chunks of each new content, then of what stays."""
         seen: set[str] = set()
-        with closing(Readers(self.stop).read_all(map(self._request, todo))) as answers:
+        with closing(self._readers().read_all(map(self._request, todo))) as answers:
             for path, answer in filter(None, answers):
                 key = answer.get("key", "")
+                if "status" not in answer:
+                    continue
                 if answer["status"] != "ok":
                     before = self.before.get(path)
                     same = answer["status"] == "same"
@@ -936,17 +564,12 @@ class _Run:
             yield self.store.chunks_of_document(document)
 
     def _request(self, path: str) -> dict[str, Any]:
-        stat, sizes = self.scan.files[path], self.config.chunk
-        return {
-            "path": path,
-            "size": stat.size,
-            "known": [] if self.force else self.known.get(stat.size, []),
-            "recipe": recipe(self.config),
-            "target": sizes.target_chars,
-            "overlap": sizes.overlap_chars,
-            "maximum": self.config.embedding.max_chunk_chars,
-            "seconds": round(min(SOFT_SECONDS + 5 * stat.size / 1024**2, MAX_SECONDS), 1),
-        }
+        size = self.scan.files[path].size
+        known = [] if self.force else self.known.get(size, [])
+        return make_request(self.config, path, size, known, self.store.path)
+
+    def _readers(self) -> Readers:
+        return Readers(self.stop, self.temporary or self.config.folder / "reading")
 
     def _commit(self, group: list[tuple[str, dict[str, Any]]]) -> None:
         if group:
@@ -995,7 +618,7 @@ class _Run:
         state = NEEDS_ACTION if status == "needs_action" else FAILED
         # A document that can't be read stays as it is until it changes. A file that can't be opened (another program
         # has it locked, say) has a key that no recipe matches, so the next run tries again.
-        key = "unreadable" if status == "unreadable" else answer["key"] or f"unread:{recipe(self.config)}"
+        key = "unreadable" if status == "unreadable" else answer["key"] or f"unread:{recipe(self.config, path)}"
         self._put(path, state, answer["reason"], before.document if before else None, key)
         self.outcome.failures.append((display_path(path), scrub(answer["reason"])))
         self.outcome.counts["needs_action" if status == "needs_action" else "failed"] += 1
@@ -1097,7 +720,3 @@ class _Run:
                 )
                 doubtful |= dict.fromkeys(missing, reason)
         return doubtful
-
-
-if __name__ == "__main__":
-    _serve_requests()

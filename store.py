@@ -38,6 +38,8 @@ FTS_HASH_BYTES = 64 * 1024 * 1024  # FTS5 gathers a transaction's postings in me
 # States of a file. Those in SETTLED are left alone until the file changes.
 READY, DEGRADED, DEFERRED = "Ready", "Degraded", "PartiallyDeferred"
 FAILED, NEEDS_ACTION = "Failed", "NeedsAction"
+RECOGNITION = "recognition"  # the kind of what is kept of OCR and speech recognition
+RECOGNIZED_SECONDS = 30 * 24 * 3600.0  # that it is kept for a file that is gone
 MAX_TRIES = 3  # of embedding a text that is refused
 IDLE_VECTORS = 1000  # of texts that are gone, kept at least, and one for each four chunks
 MAPPED_AT_ONCE = 4096  # vectors
@@ -808,6 +810,21 @@ class Store:
         sql = "insert or replace into reuse (kind, key, value, used) values (?, ?, ?, ?)"
         with _translated(self.path):
             self._db.execute(sql, (kind, key, value, time.time()))
+
+    def recognized(self, digest: str) -> dict[str, str]:
+        """Return what OCR or speech recognition has finished of a file with this SHA-256, by the pieces' names."""
+        sql = "select key, value from reuse where kind = ? and key between ? || ' ' and ? || '!'"
+        return {key.partition(" ")[2]: value.decode() for key, value in self._rows(sql, (RECOGNITION, digest, digest))}
+
+    def forget_recognized(self) -> None:
+        """Drop pieces of files that are indexed no more and were not read for a month."""
+        with self.write():
+            self._db.execute(
+                """delete from reuse where kind = ? and used < ? and not exists (
+                    select 1 from documents where documents.key between substr(reuse.key, 1, 64) || '.'
+                        and substr(reuse.key, 1, 64) || '/')""",
+                (RECOGNITION, time.time() - RECOGNIZED_SECONDS),
+            )
 
     # --- vectors: generations, what is owed, what is there ---
 

@@ -34,7 +34,7 @@ QUERIES = ["예산 회의", "walnut number7", "임피던스", "section"]
 # `seoga` with a reader for `.slow` files, which never ends, in its children.
 SLOW = """
 import sys, time
-from seoga import index, parsers, rag
+from seoga import index, parsers, rag, reading
 
 def slow(data, document):
     while True:
@@ -45,8 +45,8 @@ parsers._PARSERS[".slow"] = slow
 parsers.SUFFIXES |= {".slow"}
 index.SUFFIXES = parsers.SUFFIXES
 index.GROUP_SECONDS = 0.1
-index.Child.command = (sys.executable, "-P", __file__, "child")
-index._serve_requests() if sys.argv[1:] == ["child"] else sys.exit(rag.main())
+reading.Child.command = (sys.executable, "-P", __file__, "child")
+reading.serve_requests() if sys.argv[1:2] == ["child"] else sys.exit(rag.main())
 """
 
 # `seoga` that commits after each few files.

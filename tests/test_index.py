@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from seoga import index
+from seoga import index, reading
 from seoga.chunks import words
 from seoga.config import Config, SeogaError, load_config, new_config, save_config
 from seoga.index import Outcome, Stop, compare, run, scan
@@ -353,8 +353,8 @@ def test_bytes_that_change_while_they_are_read_are_not_taken(tmp_path: Path, mon
         return status
 
     monkeypatch.setattr(os, "fstat", growing)
-    request = {"path": str(path), "known": [], "recipe": "", "target": 100, "overlap": 0, "maximum": 200, "seconds": 5}
-    assert index.read_document(request) == {"status": "changed"}
+    request = reading.make_request(new_config(tmp_path, [str(tmp_path)], kb_id="kb"), str(path), 6, [], None)
+    assert reading.read_document(request) == {"status": "changed"}
 
 
 # --- what is passed over ---
@@ -531,17 +531,19 @@ def library(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """Twenty indexed files, half of them in a subfolder. No children read them: nothing is tried here."""
     for number in range(20):
         shelf.put(f"{'sub/' if number % 2 else ''}n{number}.txt", f"walnut number{number}")
-    monkeypatch.setattr(index.Readers, "read_all", lambda self, requests: (read_here(request) for request in requests))
+    monkeypatch.setattr(
+        reading.Readers, "read_all", lambda self, requests: (read_here(request) for request in requests)
+    )
     shelf.index()
     return shelf
 
 
 def read_here(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    answer = index.read_document(request)
+    answer = reading.read_document(request)
     chunks = answer.pop("chunks", [])
     return request["path"], {
         **answer,
-        "chunks": list(map(index._fields, chunks)),
+        "chunks": list(map(reading._fields, chunks)),
         "terms": list(map(chunk_words, chunks)),
     }
 
@@ -777,7 +779,7 @@ def test_another_source_is_indexed_while_one_is_away(library: Shelf, tmp_path: P
 
 TRIALS = """
 import os, re, subprocess, sys, time
-from seoga import index, parsers
+from seoga import index, parsers, reading
 
 read = 0
 
@@ -815,7 +817,7 @@ def trial(data, document):
 
 parsers._PARSERS[".trial"] = trial
 parsers.SUFFIXES |= {".trial"}
-index._serve_requests()
+reading.serve_requests()
 """
 
 
@@ -823,15 +825,15 @@ index._serve_requests()
 def trials(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     script = tmp_path / "trials.py"
     script.write_text(TRIALS)
-    monkeypatch.setattr(index.Child, "command", (sys.executable, "-P", str(script)))
+    monkeypatch.setattr(reading.Child, "command", (sys.executable, "-P", str(script)))
     monkeypatch.setattr(index, "SUFFIXES", SUFFIXES | {".trial"})
-    monkeypatch.setattr(index, "LONE_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "LONE_SECONDS", 0.0)
     return shelf
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "SOFT_SECONDS", 0.5)
-    monkeypatch.setattr(index, "HARD_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "SOFT_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "HARD_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -863,7 +865,7 @@ def test_a_bad_document_costs_only_itself(
 
 
 def test_a_document_that_takes_its_time_keeps_what_was_read(trials: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "SOFT_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "SOFT_SECONDS", 0.5)
     trials.put("a.trial", "sleep 0.7")  # beyond the soft limit, below the hard one
     assert trials.counts() == {"added": 1}
     assert trials.files() == {"a.trial": DEGRADED}
@@ -912,7 +914,7 @@ def test_a_process_that_can_not_start_is_no_fault_of_the_documents(
         ((str(shelf.docs / "nothing"),), "no process starts"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(index.Child, "command", command)
+            patch.setattr(reading.Child, "command", command)
             with pytest.raises(SeogaError, match=message):
                 shelf.index()
     assert shelf.files() == {}
@@ -920,11 +922,11 @@ def test_a_process_that_can_not_start_is_no_fault_of_the_documents(
 
 
 def test_an_error_in_a_reading_thread_ends_the_run(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: index.Child, requests: Any) -> Any:
+    def broken(self: reading.Child, requests: Any) -> Any:
         raise ZeroDivisionError
 
     shelf.put("a.txt", "walnut")
-    monkeypatch.setattr(index.Child, "read", broken)
+    monkeypatch.setattr(reading.Child, "read", broken)
     with pytest.raises(ZeroDivisionError):
         shelf.index()
 
@@ -952,7 +954,7 @@ def _children() -> list[Any]:
 
 
 def test_a_document_of_many_chunks_comes_whole(shelf: Shelf) -> None:
-    number = 2 * index.PART_CHUNKS + 1
+    number = 2 * reading.PART_CHUNKS + 1
     shelf.put("a.md", "\n\n".join(f"# Part {n}\n\nwalnut{n}" for n in range(number)))
     shelf.index()
     with shelf.store() as store:
