@@ -271,6 +271,16 @@ class Progress:
     within: tuple[float, float, str] | None = None  # of a long file: pages or seconds done, in all (0: unknown), unit
     started: float = field(default_factory=time.time)
 
+    @property
+    def where(self) -> str:
+        """Say how far a long file is: `page 12 of 500`, `00:14:05 of 02:00:00`."""
+        if self.within is None:
+            return ""
+        done, total, unit = self.within
+        if unit == "seconds":
+            return f"{_clock(done)} of {_clock(total)}" if total else _clock(done)
+        return f"{unit.removesuffix('s')} {done:,.0f} of {total:,.0f}"
+
     def as_dict(self) -> dict[str, Any]:
         seconds = max(time.time() - self.started, 0.001)
         rate = self.done / seconds
@@ -278,8 +288,12 @@ class Progress:
         return {
             "stage": self.stage, "file": self.file, "unit": self.unit, "done": self.done, "total": self.total,
             "per_second": round(rate, 1), "remaining_seconds": remaining,
-            "within_file": dict(zip(("done", "total", "unit"), self.within, strict=True)) if self.within else None,
+            "within_file": self.where,
         }  # fmt: skip
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(seconds))
 
 
 @dataclass(slots=True)

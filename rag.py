@@ -161,6 +161,11 @@ def _add_program_commands(commands: Any) -> None:
         "--read-only", action="store_true", help="offer no tool that changes anything (so far, none does)"
     )
 
+    smoke = _command(
+        commands, "smoke-ocr", _smoke_ocr, "read a scanned PDF or picture by OCR, print its text", base=False
+    )
+    smoke.add_argument("--pdf", required=True, metavar="P", help="the PDF or picture")
+
     _command(commands, "prune-orphans", _prune, "remove the folders of knowledge bases whose config.json was deleted")
 
 
@@ -317,8 +322,8 @@ def _progress(verbose: bool) -> Iterator[Callable[[Progress], None]]:
             left = f", about {facts['remaining_seconds']:.0f} s left" if facts["remaining_seconds"] else ""
             done = f"{progress.done:,} of {progress.total:,} {progress.unit}"
             _say(f"{progress.stage}: {done}, {facts['per_second']}/s{left}")
-            if verbose and progress.file:
-                _say(f"  {progress.file}")
+            if (verbose or progress.where) and progress.file:
+                _say(f"  {progress.file}{progress.where and f', {progress.where}'}")
 
     yield report
 
@@ -338,7 +343,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("scanning", total=None, rate="", file="")
 
         def report(progress: Progress) -> None:
-            name = escape(_shown(os.path.basename(progress.file)))[-40:]
+            name = " ".join(filter(None, (escape(_shown(os.path.basename(progress.file)))[-40:], progress.where)))
             rate = f"{progress.as_dict()['per_second']}/s"
             total = progress.total or None
             bar.update(task, description=progress.stage, total=total, completed=progress.done, rate=rate, file=name)
@@ -543,6 +548,30 @@ def _print_figures(measured: Evaluation) -> int:
 def _serve(args: argparse.Namespace) -> int:
     serve(base_folder(args.base_path))
     return DONE
+
+
+def _smoke_ocr(args: argparse.Namespace) -> int:
+    """Try OCR: exit 0 if there was text, 1 with what is missing if not."""
+    from .pages import ocr_state
+    from .parsers import Recognition, parse
+
+    def step(done: float, total: float, unit: str) -> None:
+        _say(f"page {done:.0f} of {total:.0f}")
+
+    if missing := ocr_state(Recognition().languages):
+        raise SeogaError(missing)
+    try:
+        data = Path(args.pdf).read_bytes()
+    except OSError as error:
+        raise SeogaError(f"{args.pdf} can't be read: {error.strerror}.") from None
+    document = parse(data, args.pdf, recognition=Recognition(step=step))
+    for block in document.blocks:
+        print(block.text, end="\n\n")
+    for note in document.partial:
+        _say(f"Note: {note}")
+    engine = document.metadata.get("ocr.engine")
+    _say(f"Read by {engine}, pages {document.metadata.get('ocr.pages')}." if engine else "No page needed OCR.")
+    return DONE if document.blocks else FAILED
 
 
 def _prune(args: argparse.Namespace) -> int:

@@ -474,7 +474,8 @@ def _completeness(config: Config, store: Store) -> list[str]:
     if progress:
         done, total = progress.get("done"), progress.get("total")
         known = isinstance(done, int) and isinstance(total, int)
-        far = f" ({progress.get('stage')}, {done:,} of {total:,} {progress.get('unit', 'files')})" if known else ""
+        within = f", {progress['within_file']}" if progress.get("within_file") else ""
+        far = f" ({progress.get('stage')}, {done:,} of {total:,} {progress.get('unit', 'files')}{within})" if known else ""
         notes.append(f"{config.id} is being indexed{far}: results may be incomplete")
     states = store.file_counts()
     if owed := states.get("PartiallyDeferred"):

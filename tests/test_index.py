@@ -813,7 +813,33 @@ def trial(data, document):
         open(rest[0], "w").write(str(started.pid))
         if rest[1] == "abort":
             os.abort()
+    elif what == "write":
+        with open(os.path.join(os.environ["TMPDIR"], "much"), "wb") as file:
+            file.truncate(1 << 40)
+    elif what == "leave":
+        open(os.path.join(os.environ["TMPDIR"], "left"), "w").write("x")
+    elif what == "recognize":
+        yield from recognize(document.recognition, *rest)
+    elif what == "lack":
+        document.lacks.add("ocr")
+        document.partial.append("a page without OCR")
+    elif what == "need":
+        raise parsers.NeedsAction("no OCR here", lacks="ocr")
     yield parsers.Block("text", "trial survived: " + data.decode())
+
+def recognize(recognition, pages, seconds, log, die_at=""):
+    for page in map(str, range(int(pages))):
+        text = recognition.kept(page)
+        if text is None:
+            if page == die_at and not os.path.exists(log + ".died"):
+                open(log + ".died", "w").close()
+                os.abort() if os.path.exists(log + ".abort") else time.sleep(1000)
+            time.sleep(float(seconds))
+            open(log, "a").write(page + " ")
+            text = f"page{page} recognized"
+            recognition.keep(page, text)
+        recognition.step(int(page) + 1, int(pages), "pages")
+        yield parsers.Block("text", text, f"p. {page}")
 
 parsers._PARSERS[".trial"] = trial
 parsers.SUFFIXES |= {".trial"}
@@ -877,6 +903,64 @@ def test_what_a_library_prints_breaks_no_answer(trials: Shelf) -> None:
     trials.put("b.txt", "walnut")
     assert trials.counts() == {"added": 2}
     assert trials.find("survived") == ["a.trial"]
+
+
+def test_a_document_can_not_fill_the_disk(trials: Shelf) -> None:
+    trials.put("a.trial", "write")
+    assert trials.counts() == {"failed": 1}
+    assert "too large" in trials.reason("a.trial")
+
+
+def test_temporary_files_go_with_the_run(trials: Shelf) -> None:
+    trials.put("a.trial", "leave")
+    assert trials.counts() == {"added": 1}
+    assert [path.name for path in trials.config.folder.iterdir() if path.is_dir()] == []
+
+
+def test_a_long_document_goes_on_while_it_tells_of_its_steps(
+    trials: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hurry(monkeypatch)
+    trials.put("a.trial", f"recognize 8 0.3 {tmp_path / 'log'}")  # 2.4 s, beyond both limits
+    seen: set[str] = set()
+    outcome = trials.index(report=lambda progress: seen.add(progress.where))
+    assert outcome.counts["added"] == 1
+    assert "stopped after 0.5 s" in trials.reason("a.trial")  # that a reader waits is for it to say
+    assert "page 1 of 8" in seen
+
+
+def test_recognized_pages_outlive_a_killed_run(trials: Shelf, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    trials.put("a.trial", f"recognize 6 0 {log} 4")
+    outcome, _ = cancelled_when(trials, log.with_name("log.died").exists)
+    assert outcome.status == "cancelled"
+    assert log.read_text() == "0 1 2 3 "
+    assert trials.counts() == {"added": 1}
+    assert log.read_text() == "0 1 2 3 4 5 "
+    assert trials.find("page0 recognized") == ["a.trial"]
+
+
+def test_pages_recognized_before_a_crash_are_kept_for_the_next_try(trials: Shelf, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.with_name("log.abort").touch()
+    trials.put("a.trial", f"recognize 6 0 {log} 4")
+    assert trials.counts() == {"failed": 1}
+    trials.index(force=True)
+    assert log.read_text() == "0 1 2 3 4 5 "
+    assert trials.files() == {"a.trial": READY}
+
+
+@pytest.mark.parametrize("what", ["lack", "need"])
+def test_what_lacked_an_engine_is_read_again_once_it_is_there(
+    trials: Shelf, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    missing = "no OCR here"
+    monkeypatch.setattr(reading, "engine_state", lambda engine, languages, model: missing)
+    trials.put("a.trial", what)
+    assert trials.counts() == {"added" if what == "lack" else "needs_action": 1}
+    assert trials.counts() == {"unchanged": 1}
+    missing = ""
+    assert "unchanged" not in trials.counts()
 
 
 def test_a_document_is_not_blamed_for_those_read_before_it(trials: Shelf) -> None:
@@ -974,6 +1058,19 @@ def cancelled(shelf: Shelf, ask: Callable[[], None]) -> tuple[Outcome, float]:
         if progress.done and not asked:
             asked.append(time.monotonic())
             ask()
+
+    outcome = run(shelf.config, report=report)
+    return outcome, time.monotonic() - asked[0]
+
+
+def cancelled_when(shelf: Shelf, condition: Callable[[], bool]) -> tuple[Outcome, float]:
+    """Ask a run to stop once something is so; return its outcome and how long it took to obey."""
+    asked: list[float] = []
+
+    def report(progress: index.Progress) -> None:
+        if condition() and not asked:
+            asked.append(time.monotonic())
+            shelf.config.cancel.touch()
 
     outcome = run(shelf.config, report=report)
     return outcome, time.monotonic() - asked[0]
