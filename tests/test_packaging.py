@@ -130,7 +130,7 @@ def test_readme_opens_with_two_commands_of_one_line_each() -> None:
     first, second = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[:2]
     assert first.count("\n") == second.count("\n") == 1
     assert [command[0] for command in seoga_commands(first)] == ["add", "search", "search"]
-    assert second.rstrip().endswith("pytest")
+    assert second.rstrip().endswith("pytest -n 2")
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
