@@ -38,7 +38,7 @@ from .config import (
 )
 from .evaluate import MODES, Evaluation, draft, evaluate, read_questions
 from .index import COUNTERS, Outcome, Progress, Stop, preview, run
-from .queue import prune_orphans
+from .queue import QUEUE_NAME, Queue, prune_orphans, work_through
 from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
 from .store import LockedError, Store, writer_lock
 
@@ -160,6 +160,10 @@ def _add_program_commands(commands: Any) -> None:
     server.add_argument(
         "--read-only", action="store_true", help="offer no tool that changes anything (so far, none does)"
     )
+
+    queue = _command(commands, "exec-queue", _exec_queue, "index what waits in a queue", base=False)
+    queue.add_argument("--queue-file", required=True, metavar="Q", help=f"{QUEUE_NAME} in a folder of knowledge bases")
+    queue.add_argument("--sweep-all", action="store_true", help="also what is deferred")
 
     smoke = _command(
         commands, "smoke-ocr", _smoke_ocr, "read a scanned PDF or picture by OCR, print its text", base=False
@@ -548,6 +552,11 @@ def _print_figures(measured: Evaluation) -> int:
 def _serve(args: argparse.Namespace) -> int:
     serve(base_folder(args.base_path))
     return DONE
+
+
+def _exec_queue(args: argparse.Namespace) -> int:
+    path = Path(args.queue_file).absolute()
+    return work_through(Queue(path.parent, path.name), sweep_all=args.sweep_all, say=_say)
 
 
 def _smoke_ocr(args: argparse.Namespace) -> int:

@@ -251,7 +251,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 def write_indexer(folder: Path, progress: dict[str, Any]) -> None:
     """Say beside the lock who holds it and how far it is. Not fsynced: worthless after a crash."""
-    info = {"pid": os.getpid(), "host": socket.gethostname(), "started": _process_start(os.getpid()), **progress}
+    info = {"pid": os.getpid(), "host": socket.gethostname(), "started": process_start(os.getpid()), **progress}
     temporary = folder / f".{INDEXER_NAME}"
     with suppress(OSError):  # a full disk, or on Windows a reader that has it open
         temporary.write_text(json.dumps(info, ensure_ascii=True), encoding="utf-8")
@@ -263,13 +263,13 @@ def read_indexer(folder: Path) -> dict[str, Any] | None:
     try:
         info = json.loads((folder / INDEXER_NAME).read_text(encoding="utf-8"))
         same_host = info["host"] == socket.gethostname()
-        alive = not same_host or _process_start(int(info["pid"])) == info["started"]
+        alive = not same_host or process_start(int(info["pid"])) == info["started"]
         return dict(info) if alive else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _process_start(pid: int) -> float | None:
+def process_start(pid: int) -> float | None:
     """Return when a process began (seconds since the epoch), or None if there is none; with the pid, its identity."""
     import psutil
 
