@@ -1,9 +1,9 @@
-"""Read what office programs write, zipped XML, into blocks: .docx, .hwpx, .xlsx and .pptx.
+"""Read what office programs write, zipped XML, into blocks: .docx and .pptx.
 
-The XML is read as it stands (only .xlsx goes through a library), because libraries refuse documents over details that
-don't matter and skip what does: content controls, text boxes, notes, equations. Elements go by their local names, since
-namespaces change with the version. Sizes are checked before anything is unpacked. parsers.py imports this file when the
-first such document is read.
+The XML is read as it stands, because libraries refuse documents over details that don't matter and skip what does:
+numbers of clauses, content controls, text boxes, notes, equations. Elements go by their local names, since namespaces
+change with the version. Sizes are checked before anything is unpacked. What other zipped XML shares with these is here
+too; sheets.py reads .xlsx, hangul.py .hwpx. parsers.py imports this file when the first such document is read.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import copy
 import io
 import posixpath
 import re
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from datetime import time as clock
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
@@ -35,15 +33,14 @@ MAX_PART_BYTES = 120_000_000  # one XML part, read piece by piece
 MAX_TREE_BYTES = 40_000_000  # one XML part that is held in memory as a tree, which takes some ten times as much
 MAX_ZIP_RATIO = 300  # unpacked to packed, from 50 MB on; text reaches 20, spreadsheets 100
 MAX_HEADING_CHARS = 200  # a longer "heading" is a paragraph in a heading's style
-MAX_SHEET_ROWS = 200_000  # of one workbook
 MAX_COLUMNS = 1_000  # that hold anything, in one block
 SHEET_BLOCK_ROWS = 500
-MAX_BLANK_CELLS = 5_000_000  # of one sheet; openpyxl takes some 3 s for a million
 
 
 # --- zipped XML: .docx, .hwpx, .xlsx, .pptx ---
 
-_GridRow = tuple[int, dict[int, str]]  # its number or 0, {column: text} without blanks
+GridRow = tuple[int, dict[int, str]]  # its number or 0, {column: text} without blanks
+Links = dict[str, tuple[str, str]]  # relationships of a part: id -> (the type's last word, the other part's name)
 _KEYS = {"creator": "author", "createddate": "created", "modifieddate": "modified", "keyword": "keywords"}
 _KEYS |= {key: key for key in ("title", "subject", "description", "keywords", "created", "modified", "category")}
 _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
@@ -89,23 +86,27 @@ class Package:
         if info is None:
             return None
         if info.file_size > MAX_TREE_BYTES:
-            raise ParseError(f"{name} takes {info.file_size:,} bytes; at most {MAX_TREE_BYTES:,} are read.")
+            self.notes.append(f"{name} is left out: it takes {info.file_size:,} bytes, at most {MAX_TREE_BYTES:,}")
+            return None
         try:
             return etree.parse(self.archive.open(info), etree.XMLParser(**_SAFE)).getroot()
         except etree.XMLSyntaxError as error:
             self.damaged(name, error)
             return None
 
-    def stream(self, name: str, parent: str, tags: tuple[str, ...]) -> Iterator[_Element]:
-        """Yield the children of `parent` called one of `tags`, each forgotten before the next is read."""
+    def stream(self, name: str, parents: str | tuple[str, ...], tags: tuple[str, ...]) -> Iterator[_Element]:
+        """Yield the elements called one of `tags` in one of `parents`, each forgotten before the next is read."""
         from lxml import etree
 
         wanted = [f"{{*}}{tag}" for tag in tags]
-        above = None
+        parents = (parents,) if isinstance(parents, str) else parents
+        above, inside = None, False
         try:
             for _, element in etree.iterparse(self.open(name), events=("end",), tag=wanted, **_SAFE):
-                above = element.getparent()
-                if above is not None and name_of(above) == parent:
+                if element.getparent() is not above:
+                    above = element.getparent()
+                    inside = above is not None and name_of(above) in parents
+                if inside and above is not None:
                     yield element
                     element.clear()
                     while element.getprevious() is not None:
@@ -118,12 +119,12 @@ class Package:
     def damaged(self, name: str, error: Exception) -> None:
         self.notes.append(f"{name} is damaged ({error})")
 
-    def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return what a part refers to: id -> (the type's last word, the part's name)."""
+    def relations(self, part: str) -> Links:
+        """Return what a part refers to within the file."""
         folder, _, name = part.rpartition("/")
         root = self.xml(f"{folder}/_rels/{name}.rels")
         found = {}
-        for link in root if root is not None else ():
+        for link in children(root):
             if link.get("TargetMode") != "External":
                 target = posixpath.normpath(posixpath.join("/", folder, link.get("Target", "")))
                 found[link.get("Id", "")] = (link.get("Type", "").rpartition("/")[2], target.lstrip("/"))
@@ -135,7 +136,7 @@ class Package:
         part = kinds.get("officeDocument", default)
         self.open(part).close()
         core = self.xml(kinds.get("core-properties", "docProps/core.xml"))
-        describe(document, ((name_of(item), item.text) for item in (core if core is not None else ())))
+        describe(document, ((name_of(item), item.text) for item in children(core)))
         return part
 
 
@@ -197,6 +198,10 @@ def attribute(element: _Element | None, name: str, default: str = "") -> str:
     return default
 
 
+def children(element: _Element | None) -> Iterator[_Element]:
+    return iter(()) if element is None else iter(element)
+
+
 def whole(text: str | None, default: int = 0) -> int:
     return int(text) if text and re.fullmatch(r"-?\d{1,15}", text) else default
 
@@ -214,12 +219,12 @@ def plain_table(rows: Iterable[dict[int, str]], place: str) -> Iterator[Block]:
     """Make a table of rows, `{column: text}` without blanks; a single row or column is no table, but text."""
     filled = [(0, row) for row in rows if row]
     if len({column for _, row in filled for column in row}) > 1:
-        yield from _grid_tables(iter(filled), place, [])
+        yield from grid_tables(iter(filled), place, [])
     else:
         yield from (Block("text", text, place) for _, row in filled for text in row.values())
 
 
-def _grid_tables(rows: Iterator[_GridRow], place: str, notes: list[str]) -> Iterator[Block]:
+def grid_tables(rows: Iterator[GridRow], place: str, notes: list[str]) -> Iterator[Block]:
     """Make table blocks of numbered rows; the first one is the header, lone cells at the left above it are titles.
 
     Columns that are blank throughout a block are left out.
@@ -243,14 +248,79 @@ def _grid_tables(rows: Iterator[_GridRow], place: str, notes: list[str]) -> Iter
         body = _batch(rows, SHEET_BLOCK_ROWS)
 
 
-def _batch(rows: Iterator[_GridRow], most: int) -> list[_GridRow]:
+def _batch(rows: Iterator[GridRow], most: int) -> list[GridRow]:
     """Take `most` rows, or what makes a million characters: all cells may share one long text."""
-    taken: list[_GridRow] = []
+    taken: list[GridRow] = []
     size = 0
     while len(taken) < most and size < 1_000_000 and (row := next(rows, None)):
         taken.append(row)
         size += sum(map(len, row[1].values()))
     return taken
+
+
+# --- numbers, as spreadsheets and charts show them ---
+
+EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - day 0; spreadsheets have no time zones
+_FORMAT_MARKS = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|"([^"]*)"|\\(.)')
+# Before, 0, decimals, thousands left out, exponent, after.
+_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,10}))?(,*)(E[+-]0+)?([^#0?.,/@]*)")
+
+
+def shown_number(text: str, code: str, epoch: datetime = EPOCH) -> str:
+    """Show a stored number by its format, where that is cheap, and dates as ISO.
+
+    `"1234.5", "#,##0.00"` -> `1,234.50`; `"0.125", "0.0%"` -> `12.5%`; `"46356", "yyyy. m. d"` -> `2026-11-30`
+    """
+    if code == "General" and len(text) < 16 and text.isdecimal():  # most cells
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    form = _number_format(code, value < 0)
+    if form == "date" and 0 <= value < 2_958_466:  # the year 9999
+        return _shown_date(value, code, epoch)
+    if form is None or isinstance(form, str) or not abs(value) < 1e15:
+        return f"{value:.15g}" if abs(value) < 1e15 or "e" in text.casefold() else text
+    before, digits, places, thousands, exponent, after = (part or "" for part in form.groups())
+    if exponent:
+        return f"{value:.{len(places)}E}"
+    exact = abs(Decimal(f"{value:.15g}")) * (100 if "%" in after else 1)
+    exact = exact.scaleb(-3 * len(thousands)).quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
+    number, _, decimals = f"{exact:{',' if ',' in digits else ''}f}".partition(".")
+    least = places.count("0")  # decimals that are shown even if they are zeros
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
+    number = number.rjust(digits.count("0"), "0") + ("." if decimals else "") + decimals
+    sign = "-" if value < 0 and ";" not in code and number.strip("0.,") else ""
+    return f"{sign}{before}{number}{after}".strip()
+
+
+@lru_cache(maxsize=1000)
+def _number_format(code: str, negative: bool) -> re.Match[str] | str | None:
+    """Take a simple number format apart; "date"; None for what is shown as it is: General, fractions, conditions."""
+    if len(code) > 200 or re.search(r"\[[<>=]", code):
+        return None
+    if re.search("[dmhys]", _FORMAT_MARKS.sub("", code), re.IGNORECASE) or _ELAPSED.search(code):
+        return "date"
+    parts = code.split(";")
+    part = parts[1] if negative and len(parts) > 1 else parts[0]
+    return _FORMAT.fullmatch(_FORMAT_MARKS.sub(lambda mark: mark[1] or mark[2] or mark[3] or "", part))
+
+
+_ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+
+
+def _shown_date(days: float, code: str, epoch: datetime) -> str:
+    """`46356.5` -> `2026-11-30 12:00`; below 1, or where hours add up beyond 24: `36:30`."""
+    seconds = round(days * 86_400)
+    if days < 1 or _ELAPSED.search(code):
+        minutes, seconds = divmod(seconds, 60)
+        shown = f"{minutes // 60:02}:{minutes % 60:02}"
+        return f"{shown}:{seconds:02}" if seconds else shown
+    if days < 60 and epoch is EPOCH:  # Excel counts a 29 February 1900
+        seconds += 86_400
+    moment = epoch + timedelta(seconds=seconds)
+    return moment.isoformat(" ", "seconds").removesuffix(" 00:00:00").removesuffix(":00")
 
 
 # --- flowing text: what .docx, .hwpx and .pptx have in common ---
@@ -421,6 +491,188 @@ def equation(element: _Element) -> str:
     return "".join(item.text or "" for item in element.iter("{*}t", "{*}script"))
 
 
+# --- what is drawn: shapes, charts, diagrams and pictures, in .docx, .pptx and .xlsx ---
+
+_NOT_SHOWN = frozenset({"sldNum", "dt", "sldImg"})
+_SAME_LINE = 228_600  # a quarter inch in EMU: tops closer than this are one line of shapes
+# What programs describe pictures with: `Picture 3`, a file's name, a guess.
+_NO_DESCRIPTION = re.compile(
+    r"(?:picture|image|graphic|shape|diagram|chart|object|그림|이미지|개체|차트|도형)\W*\d*|\S+\.\w{2,4}|\S{0,40}|"
+    r".*(?:automatically generated|자동 생성된|그림입니다).*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Drawing(Flow):
+    """Walks shapes; also what .docx has in common with them."""
+
+    def __init__(self, package: Package) -> None:
+        super().__init__()
+        self.package = package
+        self.embedded: dict[str, int] = {}  # what is embedded, such as `Excel.Sheet.12` -> how often
+
+    def draw(self, root: _Element, links: Links, place: str) -> Iterator[Block]:
+        """Yield what a sheet's drawing shows."""
+        self.place = place
+        yield from self.shapes(root, links, {})
+        yield from self.end()
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        properties = paragraph.find("{*}pPr")
+        depth = min(whole(attribute(properties, "lvl")), 9)
+        bullet = properties is not None and any(name_of(child) in {"buChar", "buAutoNum"} for child in properties)
+        return 0, "  " * depth + "- " if bullet or depth else ""
+
+    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
+        for row in table.iterfind("{*}tr"):
+            cells = enumerate(row.iterfind("{*}tc"))
+            yield {at: cell for at, cell in cells if not (cell.get("hMerge") or cell.get("vMerge"))}
+
+    def special(self, element: _Element, name: str, line: Pieces) -> bool:
+        return name == "fld" and element.get("type", "").startswith(("slidenum", "datetime"))
+
+    def shapes(self, tree: _Element, links: Links, corners: dict[str, tuple[int, int]]) -> Iterator[Block]:
+        for shape in _in_reading_order(tree, corners):
+            name, holder = name_of(shape), shape.find(".//{*}nvPr/{*}ph")
+            kind = attribute(holder, "type") if name != "grpSp" else ""
+            if name == "grpSp":
+                yield from self.shapes(shape, links, corners)
+            elif name == "graphicFrame":
+                yield from self.graphic(shape, links)
+            elif name == "pic":
+                yield from self.picture(shape.find(".//{*}cNvPr"))
+            elif kind in {"ftr", "hdr"}:
+                self.once(self.flat(shape), "footer")
+            elif kind not in _NOT_SHOWN:
+                text = self.flat(shape)
+                title = kind in {"title", "ctrTitle"} and 0 < len(text) <= MAX_HEADING_CHARS
+                yield from self.words(text, int(title), "")
+
+    def graphic(self, frame: _Element, links: Links, nested: bool = False) -> Iterator[Block]:
+        """Yield a table, a chart or a diagram (SmartArt)."""
+        for element in frame.iter("{*}tbl", "{*}chart", "{*}relIds", "{*}oleObj"):
+            if name_of(element) == "tbl":
+                yield from self.table(element, nested)
+                continue
+            if name_of(element) == "oleObj":
+                self.embed(element)
+                continue
+            root = self.package.xml(links.get(attribute(element, "r:id") or attribute(element, "r:dm"), ("", ""))[1])
+            if root is None:
+                continue
+            rows = list(_chart_rows(root)) if name_of(element) == "chart" else []
+            if rows and nested:
+                yield Block("text", "; ".join(" / ".join(row.values()) for row in rows), self.place)
+            yield from () if nested else plain_table(rows, self.place)
+            if name_of(element) == "relIds":
+                yield from self.words("\n".join(self.diagram(root)), 0, "")
+
+    def diagram(self, root: _Element) -> Iterator[str]:
+        """Yield the texts of SmartArt in the order of its hierarchy, indented; the file has them in any order."""
+        points = {point.get("modelId") or str(at): point for at, point in enumerate(root.iterfind("{*}ptLst/{*}pt"))}
+        below: dict[str, list[tuple[int, str]]] = {}
+        for link in root.iterfind("{*}cxnLst/{*}cxn"):
+            if link.get("type", "parOf") == "parOf":
+                below.setdefault(link.get("srcId", ""), []).append((whole(link.get("srcOrd")), link.get("destId", "")))
+        tops = [name for name, point in points.items() if point.get("type") == "doc"]
+        todo = [(name, 0) for name in [*reversed(points), *tops]]
+        while todo:
+            name, depth = todo.pop()
+            if (point := points.pop(name, None)) is None:  # met before
+                continue
+            todo += [(child, depth + 1) for _, child in sorted(below.get(name, ()), reverse=True)]
+            text = self.flat(found) if (found := point.find("{*}t")) is not None else ""
+            if text:
+                yield f"{'  ' * min(depth - 1, 9)}- {text}" if depth > 1 else text
+
+    def picture(self, properties: _Element | None) -> Iterator[Block]:
+        """Yield the description that a person gave to a picture, and the name of a film or a recording."""
+        text = " ".join(attribute(properties, "descr").split())
+        if text and not _NO_DESCRIPTION.fullmatch(text):
+            yield Block("text", f"[{text}]", self.place)
+        holder = properties.getparent() if properties is not None else None
+        media = [] if holder is None else [name_of(item) for item in holder.iter("{*}videoFile", "{*}audioFile")]
+        if media:
+            yield Block("text", f"[{media[0].removesuffix('File')}: {attribute(properties, 'name')}]", self.place)
+
+    def embed(self, element: _Element) -> None:
+        kind = next((value for key, value in element.attrib.items() if key.casefold() == "progid"), "") or "object"
+        self.embedded[str(kind)] = self.embedded.get(str(kind), 0) + 1
+
+    def end(self) -> Iterator[Block]:
+        if self.embedded:
+            kinds = ", ".join(f"{kind} ({count:,})" for kind, count in list(self.embedded.items())[:20])
+            self.package.notes.append(f"what is embedded is left out: {kinds}")
+        yield from super().end()
+
+
+def _in_reading_order(tree: _Element, corners: dict[str, tuple[int, int]]) -> list[_Element]:
+    """Sort shapes from the top down, those on one line from the left; one that has no place comes first."""
+    placed = []
+    for order, shape in enumerate(_shapes_in(tree)):
+        holder = shape.find("{*}nvSpPr/{*}nvPr/{*}ph")
+        inherited = corners.get(attribute(holder, "idx", "-")) or corners.get("body") if holder is not None else None
+        top, left = _corner(shape) or inherited or (0, 0)
+        placed.append((top, left, order, shape))
+    placed.sort(key=lambda item: item[:3])
+    line = 0
+    lines: list[tuple[int, int, int, _Element]] = []
+    for top, left, order, shape in placed:
+        line = top if not lines or top - line > _SAME_LINE else line
+        lines.append((line, left, order, shape))
+    return [shape for *_, shape in sorted(lines, key=lambda item: item[:3])]
+
+
+def _shapes_in(tree: _Element) -> Iterator[_Element]:
+    for child in tree:
+        name = name_of(child)
+        if name in {"sp", "grpSp", "graphicFrame", "cxnSp", "pic"}:
+            yield child
+        elif name in {"cSld", "spTree", "AlternateContent", "twoCellAnchor", "oneCellAnchor", "absoluteAnchor"}:
+            yield from _shapes_in(_chosen(child) if name == "AlternateContent" else child)
+
+
+def _corner(shape: _Element) -> tuple[int, int] | None:
+    """Return (top, left) in EMU, if the shape says so itself."""
+    for path in ("{*}spPr/{*}xfrm/{*}off", "{*}grpSpPr/{*}xfrm/{*}off", "{*}xfrm/{*}off"):
+        offset = shape.find(path)
+        if offset is not None:
+            return whole(offset.get("y")), whole(offset.get("x"))
+    return None
+
+
+def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
+    """Yield a chart as a table: its title and the series' names, then each category with its values."""
+    titles = (_drawn_text(title) for title in root.iter("{*}title"))  # of the chart, then of its axes
+    words = " / ".join(filter(None, titles))
+    rows: dict[int, dict[int, str]] = {-1: {0: words or "chart"}}
+    for column, series in enumerate(root.iterfind(".//{*}ser"), 1):
+        name = series.find("{*}tx")
+        rows[-1][column] = _drawn_text(name) if name is not None else ""
+        for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column), ("bubbleSize", column)):
+            for point, code in _points(series.find(f"{{*}}{path}")):
+                row, text = rows.setdefault(whole(point.get("idx")), {}), point.findtext("{*}v") or ""
+                text = shown_number(text, point.get("formatCode") or code)
+                row[at] = text if path != "bubbleSize" else f"{row.get(at, '')} ({text})"
+    for column, data in enumerate(root.iterfind(".//{*}strDim") if len(rows) == 1 else ()):  # charts since 2016
+        for at, point in enumerate(data.iter("{*}pt")):
+            rows.setdefault(at, {})[column] = point.text or ""
+    for _, row in sorted(rows.items()) if words or len(rows) > 1 else ():
+        yield {column: text for column, text in row.items() if text.strip()}
+
+
+def _points(data: _Element | None) -> Iterator[tuple[_Element, str]]:
+    """Yield a series' points with the format of their numbers; of categories in levels, the innermost."""
+    levels = [] if data is None else [*data.iter("{*}lvl")] or [*data.iter("{*}strCache", "{*}numCache", "{*}numLit")]
+    for level in levels[:1]:
+        code = level.findtext("{*}formatCode") or "General"
+        yield from ((point, code) for point in level.iterfind("{*}pt"))
+
+
+def _drawn_text(element: _Element) -> str:
+    return " ".join("".join(item.text or "" for item in element.iter("{*}t", "{*}v")).split())
+
+
 # --- .docx ---
 
 _HEADING = re.compile(r"(?:heading|제목)\s*([1-9])", re.IGNORECASE)
@@ -549,47 +801,45 @@ def docx(data: bytes, document: Document) -> Iterator[Block]:
 
 # --- .pptx ---
 
-_NOT_SHOWN = frozenset({"sldNum", "dt", "sldImg"})
-_SAME_LINE = 228_600  # a quarter inch in EMU: tops closer than this are one line of shapes
 
-
-class _Deck(Flow):
-    def __init__(self, package: Package) -> None:
-        super().__init__()
-        self.package = package
+class _Deck(Drawing):
+    def __init__(self, package: Package, links: Links) -> None:
+        super().__init__(package)
         self.layouts: dict[str, dict[str, tuple[int, int]]] = {}
+        self.title_level = 1
+        self.authors: dict[str, str] = {}  # of comments, by number or by id
+        for kind, part in links.values():
+            for author in children(package.xml(part) if kind in {"authors", "commentAuthors"} else None):
+                self.authors[author.get("id", "")] = author.get("name", "")
 
-    def style(self, paragraph: _Element) -> tuple[int, str]:
-        properties = paragraph.find("{*}pPr")
-        depth = min(whole(attribute(properties, "lvl")), 9)
-        bullet = properties is not None and any(name_of(child) in {"buChar", "buAutoNum"} for child in properties)
-        return 0, "  " * depth + "- " if bullet or depth else ""
-
-    def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
-        for row in table.iterfind("{*}tr"):
-            cells = enumerate(row.iterfind("{*}tc"))
-            yield {at: cell for at, cell in cells if not (cell.get("hMerge") or cell.get("vMerge"))}
-
-    def special(self, element: _Element, name: str, line: Pieces) -> bool:
-        return name == "fld" and element.get("type", "").startswith(("slidenum", "datetime"))
-
-    def slide(self, part: str, number: int) -> Iterator[Block]:
-        """Yield a slide's title, its shapes in reading order, then its notes."""
+    def slide(self, part: str, number: int, section: str) -> Iterator[Block]:
+        """Yield a slide's section where that begins, its title, its shapes in reading order, notes and comments."""
         root = self.package.xml(part)
         if root is None:
             raise ParseError("it is missing or damaged")
         links = self.package.relations(part)
-        self.place = f"slide {number}"
-        if root.get("show") in {"0", "false"}:
-            self.place += " (hidden)"
+        self.place = place = f"slide {number}" + (" (hidden)" if root.get("show") in {"0", "false"} else "")
         kinds = dict(links.values())
         corners = self.corners(kinds.get("slideLayout", ""))
-        shapes = list(self.shapes(root, links, corners))
+        shapes = [
+            replace(block, level=self.title_level if block.level else 0) for block in self.shapes(root, links, corners)
+        ]
+        yield from self.words(section, 1, "")
         yield from sorted(shapes, key=lambda block: block.kind != "heading")
         notes = self.package.xml(kinds.get("notesSlide", ""))
         if notes is not None:
             self.place = f"slide {number}, notes"
             yield from (replace(block, kind="text", level=0) for block in self.shapes(notes, {}, {}))
+        for comments in (self.package.xml(name) for kind, name in links.values() if kind == "comments"):
+            yield from self.comments(comments, place)
+
+    def comments(self, root: _Element | None, place: str) -> Iterator[Block]:
+        """Yield comments and the replies to them, of old and of new presentations."""
+        for item in root.iter("{*}cm", "{*}reply") if root is not None else ():
+            body = item.find("{*}txBody")
+            text = item.findtext("{*}text") or (self.flat(body) if body is not None else "")
+            author = self.authors.get(item.get("authorId", ""), "")
+            yield Block("text", f"{author}: {text}" if author and text else text, f"{place}, comments")
 
     def corners(self, layout: str) -> dict[str, tuple[int, int]]:
         """Return where a layout puts its placeholders, by idx: a slide's own often say nothing of their place."""
@@ -607,198 +857,34 @@ class _Deck(Flow):
             self.layouts[layout] = found
         return self.layouts[layout]
 
-    def shapes(
-        self, tree: _Element, links: dict[str, tuple[str, str]], corners: dict[str, tuple[int, int]]
-    ) -> Iterator[Block]:
-        for shape in _in_reading_order(tree, corners):
-            name, holder = name_of(shape), shape.find(".//{*}nvPr/{*}ph")
-            kind = attribute(holder, "type") if name != "grpSp" else ""
-            if name == "grpSp":
-                yield from self.shapes(shape, links, corners)
-            elif name == "graphicFrame":
-                yield from self.graphic(shape, links)
-            elif kind in {"ftr", "hdr"}:
-                self.once(self.flat(shape), "footer")
-            elif kind not in _NOT_SHOWN:
-                text = self.flat(shape)
-                title = kind in {"title", "ctrTitle"} and 0 < len(text) <= MAX_HEADING_CHARS
-                yield from self.words(text, int(title), "")
 
-    def graphic(self, frame: _Element, links: dict[str, tuple[str, str]]) -> Iterator[Block]:
-        """Yield a table, a chart or a diagram (SmartArt)."""
-        for element in frame.iter("{*}tbl", "{*}chart", "{*}relIds"):
-            if name_of(element) == "tbl":
-                yield from self.table(element, nested=False)
-                continue
-            link = attribute(element, "r:id") or attribute(element, "r:dm")
-            root = self.package.xml(links.get(link, ("", ""))[1])
-            if root is None:
-                continue
-            if name_of(element) == "chart":
-                yield from plain_table(_chart_rows(root), self.place)
-            else:
-                yield from self.words(self.flat(root), 0, "")
+def _sections(presentation: _Element) -> dict[str, str]:
+    """Return the names of sections by the id of the slide that each begins with."""
+    found = {}
+    for section in presentation.iter("{*}section"):
+        first, name = section.find("{*}sldIdLst/{*}sldId"), section.get("name", "")
+        if first is not None and not _NO_SECTION.fullmatch(name):
+            found[first.get("id", "")] = name
+    return found
 
 
-def _in_reading_order(tree: _Element, corners: dict[str, tuple[int, int]]) -> list[_Element]:
-    """Sort shapes from the top down, those on one line from the left; one that has no place comes first."""
-    placed = []
-    for order, shape in enumerate(_shapes_in(tree)):
-        holder = shape.find("{*}nvSpPr/{*}nvPr/{*}ph")
-        inherited = corners.get(attribute(holder, "idx", "-")) or corners.get("body") if holder is not None else None
-        top, left = _corner(shape) or inherited or (0, 0)
-        placed.append((top, left, order, shape))
-    placed.sort(key=lambda item: item[:3])
-    line = 0
-    lines: list[tuple[int, int, int, _Element]] = []
-    for top, left, order, shape in placed:
-        line = top if not lines or top - line > _SAME_LINE else line
-        lines.append((line, left, order, shape))
-    return [shape for *_, shape in sorted(lines, key=lambda item: item[:3])]
-
-
-def _shapes_in(tree: _Element) -> Iterator[_Element]:
-    for child in tree:
-        name = name_of(child)
-        if name in {"sp", "grpSp", "graphicFrame", "cxnSp"}:
-            yield child
-        elif name in {"cSld", "spTree", "AlternateContent"}:
-            yield from _shapes_in(_chosen(child) if name == "AlternateContent" else child)
-
-
-def _corner(shape: _Element) -> tuple[int, int] | None:
-    """Return (top, left) in EMU, if the shape says so itself."""
-    for path in ("{*}spPr/{*}xfrm/{*}off", "{*}grpSpPr/{*}xfrm/{*}off", "{*}xfrm/{*}off"):
-        offset = shape.find(path)
-        if offset is not None:
-            return whole(offset.get("y")), whole(offset.get("x"))
-    return None
-
-
-def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
-    """Yield a chart as a table: its title and the series' names, then each category with its values."""
-    title = root.find(".//{*}chart/{*}title")
-    words = "".join(item.text or "" for item in title.iter("{*}t")) if title is not None else ""
-    rows: dict[int, dict[int, str]] = {-1: {0: words.strip() or "chart"}}
-    for column, series in enumerate(root.iterfind(".//{*}ser"), 1):
-        name = series.find("{*}tx")
-        rows[-1][column] = "".join(item.text or "" for item in name.iter("{*}v")) if name is not None else ""
-        for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column)):
-            for point in series.iterfind(f"{{*}}{path}//{{*}}pt"):
-                rows.setdefault(whole(point.get("idx")), {})[at] = _chart_value(point.findtext("{*}v") or "")
-    for _, row in sorted(rows.items()) if words or len(rows) > 1 else ():
-        yield {column: text for column, text in row.items() if text.strip()}
-
-
-def _chart_value(text: str) -> str:
-    return f"{float(text):.15g}" if re.fullmatch(r"-?\d+\.\d{15,}", text) else text  # 4.4000000000000004
+_NO_SECTION = re.compile(r"default section|untitled section|기본 구역|제목 없는 구역", re.IGNORECASE)
 
 
 def pptx(data: bytes, document: Document) -> Iterator[Block]:
     package = Package(data, document, "pptx")
     part = package.main("ppt/presentation.xml", document)
     links = package.relations(part)
-    deck = _Deck(package)
+    deck = _Deck(package, links)
     slides = package.xml(part)
     if slides is None:
         raise ParseError(f"{part} is damaged. Open the file, and save it anew.")
-    for number, entry in enumerate(slides.iterfind(".//{*}sldId"), 1):
+    sections = _sections(slides)
+    deck.title_level = 2 if sections else 1
+    for number, entry in enumerate(slides.iterfind("{*}sldIdLst/{*}sldId"), 1):
+        name = links.get(attribute(entry, "r:id"), ("", ""))[1]
         try:
-            yield from list(deck.slide(links.get(attribute(entry, "r:id"), ("", ""))[1], number))
+            yield from list(deck.slide(name, number, sections.get(entry.get("id", ""), "")))
         except ParseError as error:
             document.partial.append(f"slide {number} is left out: {error}")
     yield from deck.end()
-
-
-# --- .xlsx ---
-
-_FORMAT_MARKS = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|"([^"]*)"|\\(.)')
-_FORMAT = re.compile(r"([^#0?.,/@]*)([#0?,]*[#0?])(?:\.([0#?]{1,10}))?([^#0?.,/@]*)")  # before, 0, decimals, after
-# A formula whose value was not stored; an empty text (t="str") is a value.
-_UNVALUED = re.compile(rb'<c\b(?![^<>]*t="str")[^<>]*+>\s*+<f\b[^<]*+(?:</f>)?\s*+(?:<v\s*+/>|<v>\s*+</v>)?\s*+</c>')
-
-
-def xlsx(data: bytes, document: Document) -> Iterator[Block]:
-    package = Package(data, document, "xlsx")
-    package.main("xl/workbook.xml", document)
-    _look_over(package, document)
-    import openpyxl
-
-    warnings.filterwarnings("ignore", module="openpyxl")  # it prints what it does not support
-    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    room = MAX_SHEET_ROWS
-    for sheet in book.worksheets:
-        place = f"sheet {sheet.title}" + (" (hidden)" if sheet.sheet_state != "visible" else "")
-        rows = _sheet_rows(sheet)
-        try:
-            for block in _grid_tables(islice(rows, room), place, document.partial):
-                room = max(room - max(len(block.rows), 1), 0)
-                yield block
-            if next(rows, None):
-                document.partial.append(f"only the first {MAX_SHEET_ROWS:,} rows are read; the rest begins in {place}")
-                return
-        except Exception as error:  # noqa: BLE001 - one broken sheet must not lose the others
-            document.partial.append(f"{place} can't be read to its end ({error})")
-
-
-def _look_over(package: Package, document: Document) -> None:
-    """Refuse sheets of millions of blank cells; tell of formulas whose values were not stored, which read as blank."""
-    unvalued = 0
-    for name in package.parts:
-        if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-            xml = package.open(name).read()
-            blank = xml.count(b"<c ") - xml.count(b"<v>") - xml.count(b"<is>")
-            if blank > MAX_BLANK_CELLS:
-                raise ParseError(f"{name} has {blank:,} blank cells. Delete those beyond the data.")
-            unvalued += len(_UNVALUED.findall(xml)) if b"<f" in xml else 0
-    if unvalued:
-        document.partial.append(f"{unvalued:,} formulas have no stored value: save the file in a spreadsheet program")
-
-
-def _sheet_rows(sheet: Any) -> Iterator[tuple[int, dict[int, str]]]:
-    """Yield the rows of a sheet that hold anything: (number, {column: text})."""
-    sheet.reset_dimensions()  # the declared size may be wrong, and rows beyond it would be dropped
-    for cells in sheet.iter_rows(max_row=1_048_576):
-        row = {cell.column: text for cell in cells if cell.value is not None and (text := _shown_cell(cell))}
-        if row:
-            yield next(cell.row for cell in cells if cell.value is not None), row
-
-
-def _shown_cell(cell: Any) -> str:
-    """Return a cell as the spreadsheet shows it, where that is cheap; dates as ISO."""
-    value = cell.value
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, int | float):
-        return _shown_number(value, cell.number_format or "")
-    if isinstance(value, datetime):
-        value = (value + timedelta(microseconds=500_000)).replace(microsecond=0)  # 11:59:59.9999 is noon
-        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00").removesuffix(":00")
-    if isinstance(value, clock):
-        return value.isoformat("seconds")
-    return str(value).strip()
-
-
-def _shown_number(value: float, code: str) -> str:
-    """`1234.5, '#,##0.00'` -> `1,234.50`; `0.125, '0.0%'` -> `12.5%`; `0.1 + 0.2, 'General'` -> `0.3`."""
-    form = _number_format(code)
-    if form is None or abs(value) >= 1e15:
-        return str(value) if isinstance(value, int) else f"{value:.15g}"
-    before, whole, places, after = (part or "" for part in form.groups())
-    exact = abs(Decimal(f"{value:.15g}")) * (100 if "%" in after else 1)
-    rounded = exact.quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
-    number, _, decimals = f"{rounded:{',' if ',' in whole else ''}f}".partition(".")
-    least = places.count("0")  # decimals that are shown even if they are zeros
-    decimals = decimals[:least] + decimals[least:].rstrip("0")
-    number = number.rjust(whole.count("0"), "0") + ("." if decimals else "") + decimals
-    sign = "-" if value < 0 and number.strip("0.,") else ""
-    return f"{sign}{before}{number}{after}".strip()
-
-
-@lru_cache(maxsize=1000)
-def _number_format(code: str) -> re.Match[str] | None:
-    """Take a simple number format apart; None for what is shown as it is: General, dates, fractions, conditions."""
-    if len(code) > 200 or re.search(r"\[[<>=]", code):
-        return None
-    positive = code.split(";")[0]
-    return _FORMAT.fullmatch(_FORMAT_MARKS.sub(lambda mark: mark[1] or mark[2] or mark[3] or "", positive))

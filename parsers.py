@@ -831,7 +831,7 @@ _PARSERS: dict[str, Parser] = {
     ".pptx": _in("office", "pptx"),
     ".tsv": _tsv,
     ".txt": _txt,
-    ".xlsx": _in("office", "xlsx"),
+    ".xlsx": _in("sheets", "xlsx"),
 }
 PICTURES = frozenset({".jpeg", ".jpg", ".png", ".tif", ".tiff"})
 STREAMED = frozenset({".flac", ".m4a", ".mp3", ".ogg", ".wav", ".webm"})  # recordings
