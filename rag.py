@@ -39,8 +39,9 @@ from .config import (
 from .evaluate import MODES, Evaluation, draft, evaluate, read_questions
 from .index import COUNTERS, Outcome, Progress, Stop, preview, run
 from .queue import QUEUE_NAME, Queue, prune_orphans, work_through
-from .server import IndexInfo, SearchHit, SearchResults, Tools, serve
+from .server import serve
 from .store import LockedError, Store, writer_lock
+from .tools import IndexInfo, SearchHit, SearchResults, Tools
 
 DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
 SNIPPET_CHARS = 280

@@ -34,8 +34,8 @@ from seoga.enrich import context_name, parse_context, question
 from seoga.index import Outcome, run
 from seoga.providers import Policy
 from seoga.search import VectorSet
-from seoga.server import SearchResults, Tools
 from seoga.store import DEFERRED, DEGRADED, READY, Store, indexed_text
+from seoga.tools import SearchResults, Tools
 
 _spec = importlib.util.spec_from_file_location("fake_providers", Path(__file__).with_name("fake_providers.py"))
 assert _spec

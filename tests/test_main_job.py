@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from seoga.server import Tools
+from seoga.tools import Tools
 
 Writer = Callable[[Path], None]
 FILLER = "이 문단은 자리를 채운다. 특별한 내용은 없다. This paragraph fills the page and says nothing in particular. "

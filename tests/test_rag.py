@@ -20,8 +20,9 @@ from mcp.client.client import Client
 from seoga import rag
 from seoga.config import CONFIG_NAME, DEFAULT_LOCAL_MODEL, find_kb, kb_ids, load_config
 from seoga.index import Outcome
-from seoga.server import Tools, make_server
+from seoga.server import make_server
 from seoga.store import read_indexer, writer_lock
+from seoga.tools import Tools
 
 SEOGA = [sys.executable, "-P", "-m", "seoga.rag"]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and signals are POSIX's")

@@ -31,8 +31,9 @@ from seoga.chunks import document_text
 from seoga.config import CONFIG_NAME, VERSION, Config, NotFoundError, new_config
 from seoga.index import run
 from seoga.parsers import parse
-from seoga.server import MAX_ANSWER_TOKENS, MAX_NOTES, Tools, make_server, tokens
+from seoga.server import MAX_NOTES, make_server
 from seoga.store import FileRecord, Stat, Store, write_indexer, writer_lock
+from seoga.tools import MAX_ANSWER_TOKENS, Tools, tokens
 
 TOOLS = [
     "list_knowledge_bases",
@@ -1247,7 +1248,7 @@ def test_a_base_folder_that_can_only_be_read_is_served(home: Path) -> None:
     knowledge_base(home, "warm", {"a.md": "The budget."})
     code = (
         "import json, os, pathlib, sys\n"
-        "from seoga.server import Tools\n"
+        "from seoga.tools import Tools\n"
         "def answers(base, kb):\n"
         "    tools = Tools(pathlib.Path(base))\n"
         "    found = tools.search_documents('budget')\n"
