@@ -22,6 +22,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
+from .equations import hancom, omml
 from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
 
 if TYPE_CHECKING:
@@ -487,8 +488,10 @@ def _chosen(alternatives: _Element) -> _Element:
 
 
 def equation(element: _Element) -> str:
-    """Return an equation's text as it stands in the file."""
-    return "".join(item.text or "" for item in element.iter("{*}t", "{*}script"))
+    """Return an equation as `[math: LaTeX]`; nothing for an empty one."""
+    scripts = (hancom(item.text or "") for item in element.iter("{*}script"))
+    latex = " ".join(scripts).strip() if name_of(element) == "equation" else omml(element)
+    return f"[math: {latex}]" if latex else ""
 
 
 # --- what is drawn: shapes, charts, diagrams and pictures, in .docx, .pptx and .xlsx ---
