@@ -186,11 +186,48 @@ def _prefixes(config: Mapping[str, Mapping[str, Any]], names: str) -> dict[Kind,
 # --- bringing a model from the hub, once ---
 
 
-def _download(hub_id: str, target: Path, report: Report, is_over: threading.Event) -> None:
-    """Fetch what a model needs into `target`, which appears complete or not at all. A second try resumes the first.
+def bring(
+    hub_id: str,
+    target: Path,
+    report: Report,
+    stop: Callable[[], bool],
+    *,
+    wanted: Callable[[Sequence[str]], list[str]],
+    needs: str,
+) -> None:
+    """Fetch the files of a hub model that `wanted` chooses into `target`, on a thread of its own: `stop` always holds.
 
-    Raises OSError or huggingface_hub's errors, and ModelNotFound where the hub has no ONNX file of it.
+    `needs` says what a model must have for `wanted` to choose any. Raises ModelNotFound where it has not, OSError or
+    huggingface_hub's errors, and InterruptedError when stopped. A second try resumes the first.
     """
+    is_over, failed = threading.Event(), list[Exception]()
+
+    def work() -> None:
+        try:
+            _download(hub_id, target, report, is_over, wanted, needs)
+        except Exception as error:  # noqa: BLE001  raised below: the hub's client has many, and urllib's beside
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="seoga-download", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(TICK_SECONDS)
+        if stop():
+            is_over.set()
+            raise InterruptedError(CANCELLED)
+    for error in failed:
+        raise error
+
+
+def _download(
+    hub_id: str,
+    target: Path,
+    report: Report,
+    is_over: threading.Event,
+    wanted: Callable[[Sequence[str]], list[str]],
+    needs: str,
+) -> None:
+    """Fetch what a model needs into `target`, which appears complete or not at all."""
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its own threads can't be stopped
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from filelock import FileLock
@@ -206,15 +243,14 @@ def _download(hub_id: str, target: Path, report: Report, is_over: threading.Even
             found = HfApi().model_info(hub_id, timeout=10)
         except RepositoryNotFoundError as error:
             raise ModelNotFound(str(error)) from None
-        names = [sibling.rfilename for sibling in found.siblings or []]
-        wanted = _wanted_files(names)
-        if not wanted:
-            raise ModelNotFound(f"{hub_id} has no model.onnx and tokenizer.json on the hub. Choose a model with both.")
-        for name in wanted:
+        names = wanted([sibling.rfilename for sibling in found.siblings or []])
+        if not names:
+            raise ModelNotFound(f"{hub_id} has no {needs} on the hub. Choose a model that has them.")
+        for name in names:
             bar = _bar(name, report, is_over)
             hf_hub_download(hub_id, name, revision=found.sha, local_dir=part, tqdm_class=bar)
         shutil.rmtree(part / ".cache", ignore_errors=True)
-        for name in wanted:  # the files reach the disk before the name that says they are complete
+        for name in names:  # the files reach the disk before the name that says they are complete
             with open(part / name, "rb+") as file:
                 os.fsync(file.fileno())
         os.rename(part, target)
@@ -377,23 +413,12 @@ class _LocalRunner:
         )
 
     def _bring(self, folder: Path) -> None:
-        """Download on a thread of its own, so that `stop` holds while the network is awaited."""
-        is_over, failed = threading.Event(), list[Exception]()
-
-        def work() -> None:
-            try:
-                _download(self.name, folder, self._report, is_over)
-            except Exception as error:  # noqa: BLE001  raised below: the hub's client has many, and urllib's beside
-                failed.append(error)
-
-        thread = threading.Thread(target=work, name="seoga-download", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(TICK_SECONDS)
-            if self._stop():
-                is_over.set()
-                raise self.error(Cancelled, f"was not downloaded: {CANCELLED}.")
-        for error in failed:
+        needs = "model.onnx and tokenizer.json"
+        try:
+            bring(self.name, folder, self._report, self._stop, wanted=_wanted_files, needs=needs)
+        except InterruptedError:
+            raise self.error(Cancelled, f"was not downloaded: {CANCELLED}.") from None
+        except Exception as error:  # noqa: BLE001  the hub's client has many, and urllib's beside
             raise self._download_error(error, folder) from None
 
     def _download_error(self, error: Exception, folder: Path) -> ProviderError:
@@ -444,7 +469,7 @@ class _LocalRunner:
         import onnxruntime
 
         loaded, options = self.load(), onnxruntime.RunOptions()
-        pool = ThreadPoolExecutor(_cores(), "seoga-local")
+        pool = ThreadPoolExecutor(cores(), "seoga-local")
         try:
             runs: dict[int, Future[NDArray[np.float32]]] = {}
             for i in sorted(range(len(inputs)), key=lambda i: -len(inputs[i].ids)):  # so that no core waits at the end
@@ -479,7 +504,7 @@ class _LocalRunner:
             self._loaded = None
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return on how many cores to run: real ones, as two threads of one core share its arithmetic."""
     import psutil
 
