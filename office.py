@@ -9,6 +9,7 @@ too; sheets.py reads .xlsx, hangul.py .hwpx. parsers.py imports this file when t
 from __future__ import annotations
 
 import copy
+import email
 import io
 import posixpath
 import re
@@ -23,7 +24,8 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from .equations import hancom, omml
-from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
+from .numbering import Level, List
+from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, parse, table_row
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -78,6 +80,13 @@ class Package:
         if _part_name(name) not in self.parts:
             raise ParseError(f"holds no {name}, which such a file needs. Open it, and save it anew.")
         return self.archive.open(self.parts[_part_name(name)])
+
+    def raw(self, name: str) -> bytes:
+        """Read a part that is no XML; raise KeyError if there is none."""
+        info = self.archive.getinfo(name)
+        if info.file_size > MAX_TREE_BYTES:
+            raise ParseError(f"{name} takes {info.file_size:,} bytes; at most {MAX_TREE_BYTES:,} are read.")
+        return self.archive.read(info)
 
     def xml(self, name: str) -> _Element | None:
         """Parse a part; None if it is damaged, or if there is none, as where a dangling relationship leads."""
@@ -201,6 +210,10 @@ def attribute(element: _Element | None, name: str, default: str = "") -> str:
 
 def children(element: _Element | None) -> Iterator[_Element]:
     return iter(()) if element is None else iter(element)
+
+
+def child_of(element: _Element | None, name: str) -> _Element | None:
+    return next((child for child in children(element) if name_of(child) == name), None)
 
 
 def whole(text: str | None, default: int = 0) -> int:
@@ -330,8 +343,8 @@ _MARKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "lineBreak": "\n"}
 _MARKS |= {"noBreakHyphen": "-", "hyphen": "-", "nbSpace": " ", "fwSpace": " "}
 _LEFT_OUT = frozenset({"pPr", "rPr", "tblPr", "tcPr", "trPr", "sectPr", "sdtPr"})  # properties
 _LEFT_OUT |= {"del", "delText", "moveFrom", "instrText", "rt"}  # deletions, field codes, readings of a ruby
-_END = ("footnotes", "endnotes", "comments", "header", "footer")
-_LIST_ITEM = re.compile(r" *- ")
+_END = ("comments", "header", "footer")
+_LIST_ITEM = re.compile(r" *- ")  # a numbered one is a paragraph of its own: a clause may be long
 _PAGE_NUMBER = re.compile(r"(?:page|of|쪽|페이지|면|[\W\d_])*", re.IGNORECASE)
 
 
@@ -342,9 +355,10 @@ class Pieces:
     parts: list[str | _Element] = field(default_factory=list)
     boxes: list[_Element] = field(default_factory=list)
     deleted: bool = False
+    codes: list[bool] = field(default_factory=list)  # for each field that is open: is this its code, not its result?
 
     def add(self, text: str | None) -> None:
-        if text and not self.deleted:
+        if text and not self.deleted and not (self.codes and any(self.codes)):
             self.parts.append(text)
 
 
@@ -354,7 +368,8 @@ class Flow:
     def __init__(self) -> None:
         self.place = ""
         self.numbered = 0  # notes met so far
-        self.aside: list[Block] = []  # notes, comments, headers and footers, which follow the body
+        self.cited: list[Block] = []  # notes, which follow the section that refers to them
+        self.aside: list[Block] = []  # comments, headers and footers, which follow the body
         self.seen: set[tuple[str, str]] = set()
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
@@ -370,9 +385,10 @@ class Flow:
         raise NotImplementedError
 
     def body(self, elements: Iterable[_Element]) -> Iterator[Block]:
-        """Yield the blocks of the body, list items that follow each other as one."""
+        """Yield the blocks of the body, list items that follow each other as one, notes where their section ends."""
         items: list[str] = []
         for number, element in enumerate(elements):
+            before = len(self.cited)  # notes; a heading's own come after it
             for block in self.block(element):
                 if block.kind == "text" and _LIST_ITEM.match(block.text):
                     items.append(block.text)
@@ -380,10 +396,16 @@ class Flow:
                 if items:
                     yield Block("text", "\n".join(items))
                     items = []
+                if block.kind == "heading":
+                    yield from self.cited[:before]
+                    del self.cited[:before]
+                    before = 0
                 yield block
             if number % 1000 == 0:
                 yield Block("text", "")  # a million empty paragraphs: parse() looks at its clock
         yield Block("text", "\n".join(items))
+        yield from self.cited
+        self.cited = []
 
     def blocks(self, parent: _Element, nested: bool = False) -> Iterator[Block]:
         """Yield the blocks in an element; nested, tables become lines of text."""
@@ -413,11 +435,15 @@ class Flow:
                 text = ""
         yield from self.words(text, level, mark)
         for box in line.boxes:
-            yield from self.blocks(box, nested)
+            yield from self.box(box, nested)
+
+    def box(self, element: _Element, nested: bool) -> Iterator[Block]:
+        yield from self.blocks(element, nested)
 
     def words(self, text: str, level: int, mark: str) -> Iterator[Block]:
         text = text.strip()
         if text and level and len(text) <= MAX_HEADING_CHARS:
+            text = _LIST_ITEM.sub("", mark) + text
             yield Block("heading", " ".join(text.split()), self.place, level=level)
         elif text:
             yield Block("text", mark + text, self.place)
@@ -465,10 +491,10 @@ class Flow:
             self.inline(_chosen(element) if name == "AlternateContent" else element, line)
 
     def note(self, body: _Element, place: str) -> str:
-        """Number a footnote or endnote, keep its text for the end, return its mark."""
+        """Number a footnote or endnote, keep its text for the section's end, return its mark."""
         self.numbered += 1
         mark = f"[^{self.numbered}]"
-        self.aside.append(Block("text", f"{mark}: {self.flat(body)}", place))
+        self.cited.append(Block("text", f"{mark}: {self.flat(body)}", place))
         return mark
 
     def once(self, text: str, place: str, author: str = "") -> None:
@@ -479,6 +505,7 @@ class Flow:
 
     def end(self) -> Iterator[Block]:
         """Yield what follows the body."""
+        yield from self.cited
         yield from sorted(self.aside, key=lambda block: _END.index(block.place))
 
 
@@ -599,8 +626,8 @@ class Drawing(Flow):
             yield Block("text", f"[{media[0].removesuffix('File')}: {attribute(properties, 'name')}]", self.place)
 
     def embed(self, element: _Element) -> None:
-        kind = next((value for key, value in element.attrib.items() if key.casefold() == "progid"), "") or "object"
-        self.embedded[str(kind)] = self.embedded.get(str(kind), 0) + 1
+        kind = attribute(element, "progId") or attribute(element, "ProgID") or "object"
+        self.embedded[kind] = self.embedded.get(kind, 0) + 1
 
     def end(self) -> Iterator[Block]:
         if self.embedded:
@@ -687,52 +714,96 @@ _WINGDINGS = {0x6F: "□", 0xA7: "▪", 0xA8: "☐", 0xD8: "▶", 0xE0: "→", 0
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """A paragraph style; None: it inherits from `base`."""
+    """What a style or a paragraph says of itself; None: it inherits."""
 
-    base: str
-    level: int | None
-    list_level: int | None  # -1: no list
+    base: str = ""
+    level: int | None = None  # of a heading; 0: body text
+    depth: int | None = None  # in a list
+    number: str | None = None  # which list; "0": none
+    hidden: bool | None = None
 
 
-class _Word(Flow):
-    def __init__(self, package: Package, part: str) -> None:
-        super().__init__()
-        self.package = package
-        self.links = list(package.relations(part).values())
-        self.styles: dict[str, _Style] = {}
+class _Word(Drawing):
+    def __init__(self, package: Package, part: str, inside: int) -> None:
+        super().__init__(package)
+        self.inside = inside  # how many documents this one is embedded in
+        self.links = package.relations(part)
+        self.defaults = "" if self.links else posixpath.dirname(part)  # where parts are that no relationship names
+        self.own: dict[str, _Style] = {}
         for style in (child for root in self.linked("styles") for child in root.iterfind("{*}style")):
-            name = attribute(style.find("{*}name"), "val")
-            level, list_level = _outline(style.find("{*}pPr"))
-            level = _named_level(name) if level is None else level
+            said = _said(style.find("{*}pPr"), style.find("{*}rPr"))
+            level = _named_level(attribute(style.find("{*}name"), "val")) if said.level is None else said.level
             base = attribute(style.find("{*}basedOn"), "val")
-            self.styles[attribute(style, "styleId")] = _Style(base, level, list_level)
+            self.own[attribute(style, "styleId")] = replace(said, base=base, level=level)
+        self.styles = {name: self.inherited(name) for name in self.own}
+        self.hiding = {name for name, style in self.styles.items() if style.hidden}
+        self.lists: dict[str, List] = {}
+        self.levels: dict[tuple[str, str], int] = {}  # (list, paragraph style) -> the level that goes with the style
+        for root in self.linked("numbering"):
+            self.read_lists(root)
         self.bodies = {
             (kind, attribute(note, "id")): note
-            for kind in ("footnote", "endnote")
+            for kind in ("footnote", "endnote", "comment")
             for root in self.linked(f"{kind}s")
             for note in root
             if attribute(note, "type", "normal") == "normal"
         }
 
     def linked(self, kind: str) -> Iterator[_Element]:
-        for found, part in self.links:
-            root = self.package.xml(part) if found == kind else None
+        names = [part for found, part in self.links.values() if found == kind]
+        for name in names or [f"{self.defaults}/{kind}.xml"][: bool(self.defaults)]:
+            root = self.package.xml(name)
             if root is not None:
                 yield root
 
-    def style(self, paragraph: _Element) -> tuple[int, str]:
-        properties = paragraph.find("{*}pPr")
-        level, depth = _outline(properties)
-        style = attribute(properties.find("{*}pStyle"), "val") if properties is not None else ""
+    def inherited(self, name: str) -> _Style:
+        """Fill in what a style leaves to those that it is based on."""
+        found = self.own[name]
         for _ in range(20):  # a chain may be a circle
-            known = self.styles.get(style)
-            if known is None:
-                level = _named_level(style) if level is None else level
+            base = self.own.get(found.base)
+            if base is None:
                 break
-            level = known.level if level is None else level
-            depth = known.list_level if depth is None else depth
-            style = known.base
-        return level or 0, "" if depth is None or depth < 0 else "  " * min(depth, 9) + "- "
+            keys = ("level", "depth", "number", "hidden")
+            said = {key: getattr(found if getattr(found, key) is not None else base, key) for key in keys}
+            found = _Style(base.base, **said)
+        return found
+
+    def read_lists(self, root: _Element) -> None:
+        """Read the definitions of lists, then the lists (`num`), which may change some of a definition's levels."""
+        defined = {attribute(item, "abstractNumId"): item for item in root.iterfind("{*}abstractNum")}
+        named = {attribute(item, "numId"): item for item in root.iterfind("{*}num")}
+        counts: dict[str, dict[int, int]] = {}
+        for number, item in named.items():
+            name = attribute(item.find("{*}abstractNumId"), "val")
+            link = attribute(defined[name].find("{*}numStyleLink"), "val") if name in defined else ""
+            if link in self.styles:  # the definition is that of a list style's list
+                name = attribute(child_of(named.get(self.styles[link].number or ""), "abstractNumId"), "val")
+            overrides = list(item.iterfind("{*}lvlOverride"))
+            levels = [*children(defined.get(name)), *(level for change in overrides for level in change)]
+            levels = [level for level in levels if name_of(level) == "lvl"]
+            starts = [(_level_of(change), child_of(change, "startOverride")) for change in overrides]
+            restarts = {at: whole(attribute(start, "val"), 1) for at, start in starts if start is not None}
+            parsed = {_level_of(level): _list_level(level) for level in levels}
+            self.lists[number] = List(parsed, counts.setdefault(name, {}), restarts)
+            for level in levels:
+                self.levels[number, attribute(level.find("{*}pStyle"), "val")] = _level_of(level)
+
+    def style(self, paragraph: _Element) -> tuple[int, str]:
+        properties = _first(paragraph, "pPr")
+        said = _said(properties, None)
+        name = attribute(child_of(properties, "pStyle"), "val")
+        known = self.styles.get(name) or _Style(level=_named_level(name))
+        level = said.level if said.level is not None else known.level
+        number = said.number if said.number is not None else known.number
+        depth = said.depth
+        if depth is None and said.number is None:
+            depth = self.levels.get((number or "", name), known.depth)
+        marks = child_of(properties, "rPr")
+        if number == "0" or (number is None and depth is None) or child_of(marks, "del") is not None:
+            return level or 0, ""
+        found = self.lists.get(number or "")
+        label = found.label(depth or 0) if found else None
+        return level or 0, "  " * min(depth or 0, 9) + "- " if label is None else label
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
         for row in within(table, "tr"):
@@ -740,49 +811,176 @@ class _Word(Flow):
                 continue
             column, cells = whole(attribute(row.find("{*}trPr/{*}gridBefore"), "val")), {}
             for cell in within(row, "tc"):
-                merge = cell.find("{*}tcPr/{*}vMerge")
-                if merge is None or attribute(merge, "val") == "restart":
+                said = {name_of(item): item for item in children(cell.find("{*}tcPr"))}
+                merged = "vMerge" in said and attribute(said["vMerge"], "val") != "restart"
+                if not (merged or "cellDel" in said or _is_placeholder(cell.getparent().getparent())):  # type: ignore[union-attr]
                     cells[column] = cell
-                column += max(whole(attribute(cell.find("{*}tcPr/{*}gridSpan"), "val")), 1)
+                column += max(whole(attribute(said.get("gridSpan"), "val")), 1)
             yield cells
 
+    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
+        name = name_of(element)
+        if name == "altChunk":
+            yield from self.take_in(element)
+        elif not (name == "sdt" and _is_placeholder(element)):
+            yield from super().block(element, nested)
+
+    def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
+        if self.hiding and attribute(child_of(_first(element, "pPr"), "pStyle"), "val") in self.hiding:
+            return
+        yield from super().paragraph(element, nested)
+
+    def box(self, element: _Element, nested: bool) -> Iterator[Block]:
+        if name_of(element) == "docPr":
+            yield from self.picture(element)
+        elif name_of(element) in {"chart", "relIds"}:
+            yield from self.graphic(element, self.links, nested)
+        else:
+            yield from super().box(element, nested)
+
     def special(self, element: _Element, name: str, line: Pieces) -> bool:
+        if name in {"t", "tab", "hyperlink"}:  # most of all
+            return False
         if name == "r":
-            hidden = element.find("{*}rPr/{*}vanish")
-            return hidden is not None and attribute(hidden, "val") not in {"0", "false", "off"}
-        if name in {"footnoteReference", "endnoteReference"}:
+            return self.is_hidden(element)
+        if name == "fldChar":
+            _field(element, line)
+        elif name in {"footnoteReference", "endnoteReference", "commentReference"}:
             kind = name.removesuffix("Reference")
             body = self.bodies.get((kind, attribute(element, "id")))
-            line.add(self.note(body, f"{kind}s") if body is not None else "")
-            return True
-        if name == "sym":
+            if body is not None and kind == "comment":
+                self.comment(body, self.cited)
+            elif body is not None:
+                line.add(self.note(body, f"{kind}s"))
+        elif name in {"chart", "relIds", "docPr"}:
+            line.boxes.append(element)
+        elif name == "OLEObject":
+            self.embed(element)
+        elif name == "textpath":  # decorated text, and watermarks
+            line.add(element.get("string"))
+        elif name == "sym":
             line.add(_symbol(attribute(element, "char"), attribute(element, "font")))
-        return name == "sym"
+        else:
+            return name == "sdt" and _is_placeholder(element)
+        return True
+
+    def is_hidden(self, run: _Element) -> bool:
+        said = {name_of(item): item for item in children(_first(run, "rPr"))}
+        if "vanish" in said:
+            return _is_on(said["vanish"])
+        return bool(self.hiding) and attribute(said.get("rStyle"), "val") in self.hiding
+
+    def comment(self, comment: _Element, into: list[Block]) -> None:
+        """Take a comment, with those who answer in it; it follows the section that it stands in."""
+        del self.bodies["comment", attribute(comment, "id")]
+        author, text = attribute(comment, "author"), self.flat(comment)
+        into.append(Block("text", f"{author}: {text}" if author and text else text, "comments"))
+
+    def take_in(self, element: _Element) -> Iterator[Block]:
+        """Read a document that is embedded as it was, which Word would take in when it opens this one."""
+        name = self.links.get(attribute(element, "r:id"), ("", ""))[1]
+        kind = posixpath.splitext(name)[1].casefold()
+        document = Document()
+        try:
+            data = self.package.raw(name)
+            if kind in {".mht", ".mhtml"}:
+                kind, data = ".html", _page_of(data)
+            if kind == ".docx" and self.inside < 2:
+                yield from docx(data, document, self.inside + 1)
+            else:
+                yield from parse(data, f"part{'.html' if kind == '.xhtml' else kind}", seconds=5).blocks
+        except (ParseError, NeedsAction, KeyError) as error:
+            self.package.notes.append(f"{name or 'an embedded document'}, which is embedded, is left out ({error})")
+        self.package.notes += document.partial
 
     def end(self) -> Iterator[Block]:
-        for comment in (child for root in self.linked("comments") for child in root):
-            self.once(self.flat(comment), "comments", attribute(comment, "author"))
+        for comment in [body for (kind, _), body in self.bodies.items() if kind == "comment"]:
+            self.comment(comment, self.aside)
         for place in ("header", "footer"):
             for root in self.linked(place):
                 self.once(self.flat(root), place)
         yield from super().end()
 
 
-def _outline(properties: _Element | None) -> tuple[int | None, int | None]:
-    """Read a heading level (0: body text) and a list level (-1: no list) from paragraph properties; None: not said."""
-    if properties is None:
-        return None, None
-    outline = whole(attribute(properties.find("{*}outlineLvl"), "val"), -1)
-    number = properties.find("{*}numPr")
-    depth = whole(attribute(number.find("{*}ilvl"), "val")) if number is not None else None
-    if number is not None and attribute(number.find("{*}numId"), "val") == "0":
-        depth = -1
-    return (None if outline < 0 else (outline + 1) % 10 if outline < 10 else 0), depth
+def _first(element: _Element, name: str) -> _Element | None:
+    """Return the first child, if it is the one that `name` names: properties come first."""
+    return element[0] if len(element) and name_of(element[0]) == name else None
+
+
+def _is_on(switch: _Element) -> bool:
+    return attribute(switch, "val") not in {"0", "false", "off"}
+
+
+def _is_placeholder(control: _Element | None) -> bool:
+    """Tell a content control that nobody has filled in: `Click here to enter text`."""
+    shown = control.find("{*}sdtPr/{*}showingPlcHdr") if control is not None and name_of(control) == "sdt" else None
+    return shown is not None and _is_on(shown)
+
+
+def _said(properties: _Element | None, letters: _Element | None) -> _Style:
+    """Read the properties of a paragraph or a style, and those of its letters."""
+    said = {name_of(item): item for item in children(properties)}
+    level = whole(attribute(said.get("outlineLvl"), "val"), -1)
+    numbers = {name_of(item): attribute(item, "val") for item in children(said.get("numPr"))}
+    depth = whole(numbers["ilvl"]) if "ilvl" in numbers else None
+    hidden = child_of(letters, "vanish")
+    return _Style(
+        level=None if level < 0 else (level + 1) % 10 if level < 10 else 0,
+        depth=0 if depth is None and "numPr" in said and letters is None else depth,
+        number=numbers.get("numId"),
+        hidden=None if hidden is None else _is_on(hidden),
+    )
+
+
+def _level_of(element: _Element) -> int:
+    return whole(attribute(element, "ilvl"))
+
+
+def _list_level(element: _Element) -> Level:
+    form, restart = element.find(".//{*}numFmt"), element.find("{*}lvlRestart")
+    gap = attribute(element.find("{*}suff"), "val")
+    return Level(
+        text=attribute(element.find("{*}lvlText"), "val"),
+        form=attribute(form, "val", "decimal"),
+        start=whole(attribute(element.find("{*}start"), "val")),
+        restart=None if restart is None else whole(attribute(restart, "val")),
+        decimal=(legal := element.find("{*}isLgl")) is not None and _is_on(legal),
+        gap="" if gap == "nothing" else " ",
+    )
+
+
+def _field(mark: _Element, line: Pieces) -> None:
+    """Follow a field: code from its beginning, then its result, which alone is text; forms keep what was chosen."""
+    kind = attribute(mark, "fldCharType")
+    if kind == "begin":
+        form = mark.find("{*}ffData")
+        box, choice = (None, None) if form is None else (form.find("{*}checkBox"), form.find("{*}ddList"))
+        if box is not None:
+            state = child_of(box, "checked") if child_of(box, "checked") is not None else child_of(box, "default")
+            line.add("☒" if state is not None and _is_on(state) else "☐")
+        if choice is not None:
+            entries = [attribute(entry, "val") for entry in choice.iterfind("{*}listEntry")]
+            at = whole(attribute(child_of(choice, "result"), "val"))
+            line.add(entries[at] if 0 <= at < len(entries) else "")
+        line.codes.append(True)
+    elif kind == "separate" and line.codes:
+        line.codes[-1] = False
+    elif kind == "end" and line.codes:
+        line.codes.pop()
 
 
 def _named_level(name: str) -> int | None:
     match = _HEADING.fullmatch(name)
     return int(match[1]) if match else 1 if name.casefold() in {"title", "제목"} else None
+
+
+def _page_of(data: bytes) -> bytes:
+    """Return the page in a web archive (MIME)."""
+    for part in email.message_from_bytes(data).walk():
+        if part.get_content_type() == "text/html":
+            page = part.get_payload(decode=True)
+            return page if isinstance(page, bytes) else b""
+    raise ParseError("a web archive without a page")
 
 
 def _symbol(code: str, font: str) -> str:
@@ -793,11 +991,11 @@ def _symbol(code: str, font: str) -> str:
     return chr(number) if number >= 32 else ""
 
 
-def docx(data: bytes, document: Document) -> Iterator[Block]:
+def docx(data: bytes, document: Document, inside: int = 0) -> Iterator[Block]:
     package = Package(data, document, "docx")
     part = package.main("word/document.xml", document)
-    word = _Word(package, part)
-    tags = ("p", "tbl", "sdt", "customXml", "ins", "moveTo", "AlternateContent")
+    word = _Word(package, part, inside)
+    tags = ("p", "tbl", "sdt", "customXml", "ins", "moveTo", "AlternateContent", "altChunk")
     yield from word.body(package.stream(part, "body", tags))
     yield from word.end()
 
