@@ -1,24 +1,50 @@
 """Read pages, of a PDF or scanned as pictures, into blocks.
 
     page --> its text by pdfium, in paragraphs
-         --> none, next to none, or garbage: rendered, and read by Tesseract (OCR)
+         --> none, next to none, or garbage: drawn, and read by Tesseract (OCR) while the next ones are drawn
 
-pdfium isn't thread-safe: one process reads one document at a time.
+pdfium isn't thread-safe: one thread of one process reads and draws; only Tesseract's processes run side by side.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice, pairwise
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import lru_cache, partial
+from io import BytesIO
+from itertools import count, groupby, islice, pairwise
+from statistics import median
 from typing import Any
 
 from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError
 
 MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
+STAMP_CHARS = (
+    100  # visible; a page that a picture covers and that has fewer is a scan with a stamp on it
+)
+OCR_VERSION = 1  # raise it when OCR gives other text for the same page: pages that were kept are then read again
+PAGE_SECONDS = 120  # for OCR of one page
+MAX_PIXELS = 40_000_000  # of a page that is read; of all that wait, twice as many
+MAX_FRAMES = 5000  # pages of a TIFF
+MAX_PICTURE_BYTES = 200_000_000  # of a picture file, unpacked
+MIN_PICTURE_SIDE = 40  # pixels; a smaller picture holds no text
+UNSURE, UNREADABLE = 70, 45  # mean confidence of a page, of 100
+MAX_PIECES = 400  # of a page that are read in a second language
+MAX_THREADS = 16  # a thread's stack is 8 MB of the memory that a document may take
 
-_UNREADABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff]")
+_BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff]")
+_HANGUL = re.compile("[가-힣]")
 _HYPHEN = re.compile("[\x02\ufffe](?=(\\w?))")  # what pdfium makes of a hyphen at a line end; it joins two lines
 _SYMBOL = re.compile(r"^[\uf000-\uf0ff]\s*")  # a bullet in a symbol font
 # No 다: a line that begins with `다. ` is the end of a Korean sentence.
@@ -48,30 +74,40 @@ def pdf(data: bytes, document: Document) -> Iterator[Block]:
         if "assword" in str(error) or "ecurity" in str(error):
             raise NeedsAction("this PDF is protected by a password; save a copy without one.") from None
         raise
-    scans, damaged, read = list[int](), list[int](), 0
+    scans, damaged = _Scans(document, len(book)), list[int]()
     try:
         _pdf_metadata(book, document)
         for number in range(1, len(book) + 1):
-            blocks, is_scan = list[Block](), False
+            place = f"p. {number}"
             try:
-                blocks, is_scan = _pdf_page(book[number - 1], f"p. {number}")
+                page = book[number - 1]
+                try:
+                    blocks, is_scan = _pdf_page(page, place)
+                    if is_scan:
+                        yield from scans.add(number, place, blocks, *_drawing(page, document.recognition.dpi))
+                    else:
+                        yield from scans.pass_by(number, place, blocks)
+                finally:
+                    page.close()
             except pypdfium2.PdfiumError:
                 damaged.append(number)
-            scans += [number] if is_scan else []
-            read += bool(blocks) and not is_scan
-            yield from blocks or [Block("text", "", f"p. {number}")]  # a blank one lets the clock be looked at
-        if damaged and not read and not scans:
+                yield from scans.pass_by(number, place, [])
+        yield from scans.rest()
+        if damaged and not scans.found and not scans.left_out:
             raise ParseError("damaged: none of its pages can be read. Open it in a PDF viewer, and save it anew.")
-        if scans and not read:
-            pages = (
-                f"all {len(book):,} pages are scanned images" if len(book) > 1 else "its one page is a scanned image"
-            )
-            remedy = "Run the file through an OCR program, and save it as a PDF with text."
-            raise NeedsAction(f"{pages}; this version of seoga has no OCR yet. {remedy}")
+        scans.check("scanned images" if len(book) > 1 else "a scanned image")
     finally:  # also when a limit ends the reading early
+        scans.close()
         book.close()
-        document.partial += [f"p. {_ranges(scans)}: scanned images without text"] if scans else []
         document.partial += [f"p. {_ranges(damaged)}: damaged, left out"] if damaged else []
+
+
+def _drawing(page: Any, dpi: int) -> tuple[Callable[[], Any], int, int]:
+    """Give what draws a page in shades of grey, the pixels that it will have, and its resolution, in dots per inch."""
+    area = page.get_width() * page.get_height() / 72**2  # square inches
+    longest = max(page.get_width(), page.get_height()) / 72
+    dpi = max(min(dpi, int((MAX_PIXELS / max(area, 0.001)) ** 0.5), int(32_000 / max(longest, 0.001))), 1)
+    return lambda: page.render(scale=dpi / 72, grayscale=True).to_pil(), int(area * dpi**2), dpi
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -96,27 +132,46 @@ def _pdf_metadata(pdf: Any, document: Document) -> None:
 
 
 def _pdf_page(page: Any, place: str) -> tuple[list[Block], bool]:
-    """Give a page's paragraphs, and whether it has to be read by OCR instead: no text, next to none, or garbage."""
+    """Give a page's paragraphs, and whether it has to be read by OCR too: no text, next to none, or garbage."""
     textpage = page.get_textpage()
     try:
         text = textpage.get_text_range()
         visible = "".join(_HYPHEN.sub("", text).split())
-        if len(_UNREADABLE.findall(visible)) * 2 > len(visible):  # a broken ToUnicode map
+        if len(_BROKEN.findall(visible)) * 2 > len(visible) or _is_unmapped(textpage):  # a broken ToUnicode map
             return [], True
-        is_scan = len(visible) < MIN_PAGE_CHARS and _is_picture(page, bool(visible))
+        is_scan = len(visible) < STAMP_CHARS and _is_picture(page, len(visible))
         paragraphs = _pdf_paragraphs(_pdf_lines(textpage, text))
         return [Block("text", paragraph, place) for paragraph in paragraphs], is_scan
     finally:
         textpage.close()
-        page.close()
 
 
-def _is_picture(page: Any, has_text: bool) -> bool:
-    """Tell whether a page shows an image, or, without any text, so many shapes that they may be drawn letters."""
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+def _is_unmapped(textpage: Any) -> bool:
+    """Tell whether pdfium could only guess most of the characters; a sample is looked at."""
+    from pypdfium2.raw import FPDFText_HasUnicodeMapError
 
-    kinds = [item.type for item in islice(page.get_objects(max_depth=3), 5000)]
-    return FPDF_PAGEOBJ_IMAGE in kinds or (not has_text and len(kinds) >= 50)
+    sample = range(0, textpage.count_chars(), max(textpage.count_chars() // 50, 1))
+    return sum(FPDFText_HasUnicodeMapError(textpage, index) == 1 for index in sample) * 2 > len(sample)
+
+
+def _is_picture(page: Any, visible: int) -> bool:
+    """Tell whether a page with next to no text is a scan, or, without any, drawn in so many shapes that it may be one.
+
+    With a few more characters it is one if a picture covers it and no text is hidden under it by an earlier OCR.
+    """
+    from pypdfium2 import raw
+
+    kinds, covered = list[int](), False
+    for item in islice(page.get_objects(max_depth=3), 5000):
+        kinds.append(item.type)
+        if item.type == raw.FPDF_PAGEOBJ_TEXT and raw.FPDFTextObj_GetTextRenderMode(item) == 3:
+            return False
+        if item.type == raw.FPDF_PAGEOBJ_IMAGE:
+            left, bottom, right, top = item.get_bounds()
+            covered |= (right - left) * (top - bottom) >= 0.7 * page.get_width() * page.get_height()
+    if visible >= MIN_PAGE_CHARS:
+        return bool(covered)
+    return raw.FPDF_PAGEOBJ_IMAGE in kinds or (not visible and len(kinds) >= 50)
 
 
 def _pdf_lines(textpage: Any, text: str) -> list[_Line]:
@@ -186,3 +241,523 @@ def _is_hangul(char: str) -> bool:
 def _joined(text: str) -> str:
     """Take out hyphens at line ends within a Latin word (`exam-ple`), but keep that of `COVID-19`."""
     return _HYPHEN.sub(lambda match: "" if match[1].islower() else "-", text).strip()
+
+
+# --- pictures ---
+
+
+def picture(data: bytes, document: Document) -> Iterator[Block]:
+    """Read a scan or photo of a page; a TIFF may hold many."""
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = None  # _gray has a limit of its own
+    image = Image.open(BytesIO(data), formats=("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP"))
+    total = _frames(image) if image.format == "TIFF" else 1
+    scans, damaged = _Scans(document, total), list[int]()
+    try:
+        for number in range(1, total + 1):
+            place = f"p. {number}" if total > 1 else ""
+            try:
+                if total > 1:
+                    image.seek(number - 1)
+                pixels, dpi = _check_size(image), document.recognition.dpi
+                if min(image.size) < MIN_PICTURE_SIDE:
+                    yield from scans.pass_by(number, place, [])
+                else:
+                    yield from scans.add(number, place, [], partial(_gray, image, dpi), pixels, dpi)
+            except (OSError, SyntaxError):
+                if total == 1:
+                    raise
+                damaged.append(number)
+        yield from scans.rest()
+        if len(damaged) == total:
+            raise ParseError("damaged: none of its pages can be read. Open it in a picture viewer, and save it anew.")
+        scans.check("pictures" if total > 1 else "a picture")
+    finally:
+        scans.close()
+        document.partial += [f"p. {_ranges(damaged)}: damaged, left out"] if damaged else []
+        document.partial += [f"what follows p. {total:,} is left out"] if total == MAX_FRAMES else []
+
+
+def _frames(image: Any) -> int:
+    for number in range(1, MAX_FRAMES):
+        try:
+            image.seek(number)
+        except EOFError:
+            image.seek(0)
+            return number
+    return MAX_FRAMES
+
+
+def _check_size(image: Any) -> int:
+    """Return a picture's pixels; raise ParseError, before they are unpacked, if they are too many."""
+    asked = image.size
+    if image.format in ("JPEG", "MPO"):
+        image.draft("L", (4000, 4000))  # unpacks a large one smaller
+    pixels = int(image.width * image.height)
+    if pixels * (1 if image.mode in ("1", "L", "P") else 4) > MAX_PICTURE_BYTES:
+        raise ParseError(
+            f"{asked[0]:,} x {asked[1]:,} pixels are too many to read; save a smaller copy of the picture."
+        )
+    return pixels
+
+
+def _gray(image: Any, dpi: int) -> Any:
+    """Give a picture upright, in shades of grey on white, and so large that letters have the size Tesseract likes."""
+    from PIL import Image, ImageOps
+
+    known = image.info.get("dpi", (0, 0))[0]
+    image.load()
+    gray = image.convert("I").point(lambda value: value / 256) if image.mode.startswith("I;16") else image
+    if "A" in gray.getbands() or "transparency" in gray.info:
+        gray = gray.convert("LA" if gray.mode == "LA" else "RGBA")
+        gray = Image.composite(gray.convert("L"), Image.new("L", gray.size, 255), gray.getchannel("A"))
+    gray = ImageOps.exif_transpose(gray.convert("L"))
+    longest = max(gray.size)
+    if 100 <= known <= 2400:  # 72 and 96 are what programs write that know nothing
+        scale = min(max(dpi / known, 1), 3) if known <= 2 * dpi else dpi / known
+    else:
+        scale = min(3, 11.5 * dpi / longest) if longest < 11.5 * dpi else 1  # as if it were a whole page
+    return _scaled(gray, scale)
+
+
+def _scaled(image: Any, scale: float) -> Any:
+    from PIL import Image
+
+    scale = min(scale, (MAX_PIXELS / (image.width * image.height)) ** 0.5, 32_000 / max(image.size))
+    if abs(scale - 1) < 0.05:
+        return image
+    size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
+    return image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3)
+
+
+# --- OCR: pages in order, read side by side ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    number: int
+    place: str
+    blocks: list[Block]  # of its text
+    reading: Future[dict[str, Any]] | None = None  # what `_recognise` returns, or {"fault": why}
+    pixels: int = 0
+
+
+class _Scans:
+    """Has pages read by OCR on threads, and gives the blocks of all pages in order."""
+
+    def __init__(self, document: Document, total: int) -> None:
+        self.total, self.found = total, 0  # `found`: pages that have text, or were read by OCR
+        self._document, self._settings = document, document.recognition
+        self._state, self._missing = "", list[int]()  # what OCR lacks on this machine, and the pages that wait for it
+        self._read = dict[int, dict[str, Any]]()
+        self._faults: dict[str, list[int]] = {}
+        self._waiting = deque[_Page]()
+        self._pool: ThreadPoolExecutor | None = None
+        self._threads = min(os.cpu_count() or 1, MAX_THREADS)
+        self._done, self._finished = 0, count(1)  # counted on several threads
+
+    @property
+    def left_out(self) -> bool:
+        return bool(self._missing or self._faults)
+
+    def pass_by(self, number: int, place: str, blocks: list[Block]) -> Iterator[Block]:
+        """Take a page that needs no OCR."""
+        self.found += bool(blocks)
+        self._waiting.append(_Page(number, place, blocks))
+        yield from self._ready()
+
+    def add(
+        self, number: int, place: str, blocks: list[Block], draw: Callable[[], Any], pixels: int, dpi: int
+    ) -> Iterator[Block]:
+        """Take a page to be read. `draw` gives its picture, which has about so many pixels and dots per inch."""
+        self._state = self._state or ocr_state(self._settings.languages)
+        if self._state:
+            self._missing.append(number)
+            self._waiting.append(_Page(number, place, blocks))
+            return (yield from self._ready())
+        began = time.monotonic()
+        name = f"ocr {OCR_VERSION} {ocr_engine()} {self._settings.languages} {self._settings.dpi} {number}"
+        reading = Future[dict[str, Any]]()
+        if (kept := _unpacked(self._settings.kept(name))) is not None:
+            reading.set_result(kept)
+            pixels = 0
+            self._step()
+        else:
+            while self._waiting and sum(page.pixels for page in self._waiting) + pixels > 2 * MAX_PIXELS:
+                yield from self._next()
+            began = time.monotonic()
+            self._pool = self._pool or ThreadPoolExecutor(self._threads)
+            reading = self._pool.submit(self._recognise, draw(), name, dpi)
+        self._document.waited += time.monotonic() - began
+        self._waiting.append(_Page(number, place, blocks, reading, pixels))
+        if dpi < 0.75 * self._settings.dpi:
+            note = f"too large to be read at {self._settings.dpi} dpi, read at {dpi}"
+            self._document.partial.append(f"p. {number}: {note}")
+        yield from self._ready()
+
+    def _recognise(self, image: Any, name: str, dpi: int) -> dict[str, Any]:
+        """Read one page, on a thread of the pool."""
+        try:
+            reading = _recognise(image, dpi, self._settings.languages)
+        except RuntimeError as error:  # pytesseract's
+            return {"fault": f"not read by OCR within {PAGE_SECONDS} s" if "timeout" in str(error) else "OCR failed"}
+        finally:
+            self._step()
+        self._settings.keep(name, json.dumps(reading, ensure_ascii=False))
+        return reading
+
+    def _step(self) -> None:
+        self._done = next(self._finished)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._settings.step(self._done, self.total, "pages")
+
+    def _ready(self) -> Iterator[Block]:
+        while self._waiting:
+            reading = self._waiting[0].reading
+            if reading and not reading.done() and len(self._waiting) <= 2 * self._threads:
+                return
+            yield from self._next()
+
+    def rest(self) -> Iterator[Block]:
+        while self._waiting:
+            yield from self._next()
+
+    def _next(self) -> Iterator[Block]:
+        """Give the blocks of the first page that waits, a blank one at least: it lets the clock be looked at."""
+        page = self._waiting.popleft()
+        blocks = page.blocks
+        if page.reading:
+            began = time.monotonic()
+            while not page.reading.done():
+                wait([page.reading], timeout=5)
+                self._tell()  # that the work goes on
+            self._document.waited += time.monotonic() - began
+            blocks = self._joined(page, page.reading.result())
+        yield from blocks or [Block("text", "", page.place)]
+
+    def _joined(self, page: _Page, reading: dict[str, Any]) -> list[Block]:
+        """Put the text that a page has of its own, such as a stamp, before what OCR found, but only once."""
+        if fault := reading.get("fault"):
+            self._faults.setdefault(fault, []).append(page.number)
+            return page.blocks
+        self.found += 1
+        self._read[page.number] = reading
+        paragraphs: list[str] = reading["paragraphs"]
+        for block in page.blocks:
+            own = block.text.split()
+            paragraphs = [text for text in paragraphs if SequenceMatcher(None, text.split(), own).ratio() < 0.7]
+        return [*page.blocks, *(Block("text", text, page.place) for text in paragraphs)]
+
+    def check(self, what: str) -> None:
+        """Raise NeedsAction or ParseError if nothing of the document could be read."""
+        if self.found or not self.left_out:
+            return
+        subject = f"all {self.total:,} pages are" if self.total > 1 else "its one page is"
+        if self._missing:
+            raise NeedsAction(f"{subject} {what}. {self._state}", lacks="ocr")
+        raise ParseError(f"{subject} {what}, and {', '.join(self._faults)}. Scan it anew, or give it as text.")
+
+    def close(self) -> None:
+        """Let the threads end, and tell what was done."""
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+        document = self._document
+        if self._missing:
+            document.lacks.add("ocr")
+            document.partial.append(f"p. {_ranges(self._missing)}: scanned images, left out. {self._state}")
+        document.partial += [f"p. {_ranges(pages)}: {fault}, left out" for fault, pages in self._faults.items()]
+        if not self._read:
+            return
+        words = sum(reading["words"] for reading in self._read.values())
+        mean = sum(reading["words"] * reading["confidence"] for reading in self._read.values()) / max(words, 1)
+        settings = self._settings
+        document.metadata["ocr.engine"] = f"tesseract {ocr_engine()}, {settings.languages}, {settings.dpi} dpi"
+        document.metadata["ocr.pages"] = _ranges(sorted(self._read))
+        document.metadata["ocr.confidence"] = f"{mean:.0f}"
+        unsure = [
+            number for number, reading in self._read.items() if reading["words"] and reading["confidence"] < UNSURE
+        ]
+        if unsure:
+            document.metadata["ocr.unsure_pages"] = _ranges(unsure)
+        bad = [number for number in unsure if self._read[number]["confidence"] < UNREADABLE]
+        document.partial += [f"p. {_ranges(bad)}: hardly readable for OCR"] if bad else []
+
+
+def _unpacked(kept: str | None) -> dict[str, Any] | None:
+    """Give a page that was kept; None if there is none, or it is broken."""
+    try:
+        reading = json.loads(kept or "")
+        paragraphs = [str(text) for text in reading["paragraphs"]]
+        return {"paragraphs": paragraphs, "confidence": float(reading["confidence"]), "words": int(reading["words"])}
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+# --- OCR: the engine ---
+
+_REMEDIES = {
+    "darwin": "run `brew install tesseract tesseract-lang`",
+    "win32": "install it from https://github.com/UB-Mannheim/tesseract/wiki with the languages ticked (Korean); seoga"
+    " finds it in Program Files or through PATH",
+}
+
+
+@lru_cache
+def _tesseract() -> tuple[str, str, frozenset[str]]:
+    """Find Tesseract: its path, version and languages, all empty if it isn't there."""
+    folders = [os.environ.get(name, "") for name in ("ProgramFiles", "ProgramFiles(x86)", "LOCALAPPDATA")]
+    usual = [os.path.join(folder, part, "Tesseract-OCR") for folder in folders if folder for part in ("", "Programs")]
+    path = shutil.which("tesseract") or shutil.which("tesseract", path=os.pathsep.join(usual))
+    if not path:
+        return "", "", frozenset()
+    try:
+        version = re.search(r"tesseract v?(\d[\w.]*)", _said(path, "--version"))
+        return path, version[1] if version else "", frozenset(_said(path, "--list-langs").split("\n")[1:])
+    except (OSError, subprocess.SubprocessError):
+        return "", "", frozenset()
+
+
+def _said(*command: str) -> str:
+    ran = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20
+    )
+    return ran.stdout.decode("utf-8", "replace").replace("\r", "")
+
+
+def ocr_engine() -> str:
+    """Return Tesseract's version, "" if it isn't there."""
+    return _tesseract()[1]
+
+
+def ocr_state(languages: str) -> str:
+    """Return "" if pages can be read in these languages (`eng+kor`), else what is missing and the remedy."""
+    path, _, known = _tesseract()
+    missing = [language for language in languages.split("+") if language not in known]
+    if path and not missing:
+        return ""
+    packages = ["tesseract-ocr", *(f"tesseract-ocr-{language.replace('_', '-')}" for language in languages.split("+"))]
+    remedy = _REMEDIES.get(
+        sys.platform, f"run `apt install {' '.join(packages)}` (Debian, Ubuntu), or what does the same"
+    )
+    what = f"lacks the language data of {', '.join(missing)}" if path else "is not installed"
+    return f"Tesseract, which reads scanned pages (OCR), {what}: {remedy}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What Tesseract found, a word or a part of one; places in pixels from the upper left corner."""
+
+    text: str
+    line: tuple[int, ...]
+    left: int
+    top: int
+    right: int
+    bottom: int
+    confidence: float  # 0-100
+    glued: bool  # to the one before, without a space
+
+
+def _run(image: Any, languages: str, dpi: int, mode: int, deadline: float) -> list[_Word]:
+    """Run Tesseract once; raise RuntimeError if it fails or isn't ready at the deadline."""
+    from pytesseract import pytesseract
+
+    pytesseract.tesseract_cmd = _tesseract()[0]
+    os.environ["OMP_THREAD_LIMIT"] = "1"  # its own threads only get into each other's way
+    options = f"--psm {mode} --dpi {dpi} -c preserve_interword_spaces=1 -c tessedit_create_tsv=1"
+    with tempfile.TemporaryDirectory(prefix="seoga-ocr-") as folder:
+        base = os.path.join(folder, "page")
+        image.save(f"{base}.pgm", "PPM")
+        seconds = max(deadline - time.monotonic(), 0.01)
+        pytesseract.run_tesseract(f"{base}.pgm", base, "txt", languages, options, timeout=seconds)
+        with open(f"{base}.txt", encoding="utf-8") as text, open(f"{base}.tsv", encoding="utf-8") as table:
+            return _words(table.read(), text.read())
+
+
+def _words(table: str, text: str) -> list[_Word]:
+    """Read Tesseract's table of words; only its text tells which of them are parted by a space."""
+    words, at = list[_Word](), 0
+    for row in table.split("\n")[1:]:
+        cells = row.rstrip("\r").split("\t")
+        if len(cells) < 12 or not (word := cells[11].strip()):
+            continue
+        found = max(text.find(word, at), at)
+        left, top, width, height = map(int, cells[6:10])
+        line = tuple(map(int, cells[2:5]))
+        glued = found == at > 0
+        words.append(_Word(word, line, left, top, left + width, top + height, float(cells[10]), glued))
+        at = found + len(word)
+    return words
+
+
+def _recognise(image: Any, dpi: int, languages: str) -> dict[str, Any]:
+    """Read a page's picture: `{"paragraphs": […], "confidence": 0-100, "words": 230}`."""
+    deadline = time.monotonic() + PAGE_SECONDS
+    words = _read_page(image, dpi, languages, deadline)
+    if _sureness(words) < UNSURE and (turned := _upright(image, dpi, languages, deadline)):
+        image = turned
+        words = _read_page(image, dpi, languages, deadline)
+    height = median(word.bottom - word.top for word in words) if len(words) >= 5 else 30
+    if not 15 <= height <= 90:
+        larger = _scaled(image, min(max(30 / height, 0.25), 3))
+        again = _read_page(larger, dpi, languages, deadline)
+        words = max(words, again, key=_sureness)
+    return {"paragraphs": list(_pdf_paragraphs(_lines(words))), "confidence": _sureness(words), "words": len(words)}
+
+
+def _sureness(words: list[_Word]) -> float:
+    """Return the mean confidence, by characters."""
+    return sum(word.confidence * len(word.text) for word in words) / max(sum(len(word.text) for word in words), 1)
+
+
+def _upright(image: Any, dpi: int, languages: str, deadline: float) -> Any:
+    """Turn a page that lies on its side or its head, judged by its middle; None if it stands."""
+    from PIL import Image
+
+    width, height = image.size
+    middle = image.crop((width // 4, height // 4, width - width // 4, height - height // 4))
+
+    def worth(turn: Any) -> float:
+        trial = middle if turn is None else middle.transpose(turn)
+        words = _run(trial, languages, dpi, 6, deadline)
+        return sum(len(word.text) for word in words if word.confidence > 80)
+
+    turns = [None, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_270]
+    worths = [worth(turn) for turn in turns]
+    best = worths.index(max(worths))
+    return image.transpose(turns[best]) if best and worths[best] > 1.5 * worths[0] + 10 else None
+
+
+def _read_page(image: Any, dpi: int, languages: str, deadline: float) -> list[_Word]:
+    """Read column by column. Korean is read alone first: beside it, English is found in many a Korean word.
+
+    Tesseract's small Korean model knows no Latin letters, so what is not Hangul is then read in the other languages.
+    """
+    parts = languages.split("+")
+    others = "+".join(part for part in parts if part != "kor") if "kor" in parts else ""
+    words = list[_Word]()
+    for number, box in enumerate(_columns(image, dpi)):
+        for word in _run(image.crop(box), "kor" if others else languages, dpi, 4, deadline):
+            left, top = word.left + box[0], word.top + box[1]
+            right, bottom = word.right + box[0], word.bottom + box[1]
+            words.append(replace(word, line=(number, *word.line), left=left, top=top, right=right, bottom=bottom))
+    return _corrected(image, words, others, dpi, deadline) if others else words
+
+
+def _columns(image: Any, dpi: int) -> list[tuple[int, int, int, int]]:
+    return [(0, 0, *image.size)]
+
+
+def _lines(words: list[_Word]) -> list[_Line]:
+    height = median(word.bottom - word.top for word in words) if words else 0.0
+    lines = list[_Line]()
+    for _, group in groupby(words, key=lambda word: word.line):
+        line = list(group)
+        bottom = -median(word.bottom for word in line)
+        own = median(word.bottom - word.top for word in line)
+        own = height if abs(own - height) < 0.4 * height else own  # no letters that go up or down
+        lines.append(_Line(_text(line), line[0].left, line[-1].right, bottom, bottom, own))
+    return lines
+
+
+def _text(words: list[_Word]) -> str:
+    return "".join(f"{'' if word.glued else ' '}{word.text}" for word in words).strip()
+
+
+# --- OCR: what is not Hangul, in a Korean text ---
+
+
+def _corrected(image: Any, words: list[_Word], languages: str, dpi: int, deadline: float) -> list[_Word]:
+    """Read again, in other languages, what is not Hangul; all of it at once, each piece on a line of its own."""
+    from PIL import Image
+
+    spans = [
+        span
+        for _, line in groupby(range(len(words)), key=lambda at: words[at].line)
+        for span in _foreign(words, list(line))
+    ]
+    spans = spans[:MAX_PIECES]
+    if not spans:
+        return words
+    pieces = [image.crop(_cut(image, words, *span)) for span in spans]
+    gap = max(dpi // 8, 8)
+    height = sum(piece.height + gap for piece in pieces) + gap
+    sheet, y, places = Image.new("L", (max(piece.width for piece in pieces) + 2 * gap, height), 255), gap, list[int]()
+    for piece in pieces:
+        sheet.paste(piece, (gap, y))
+        y += piece.height + gap
+        places.append(y - gap // 2)  # where the next one's room begins
+    found = _run(sheet, languages, dpi, 6, deadline)
+    rooms = [
+        [word for word in found if low <= (word.top + word.bottom) / 2 < high] for low, high in pairwise([0, *places])
+    ]
+    for (first, last), room in reversed(list(zip(spans, rooms, strict=True))):
+        words[first:last] = _better(words[first:last], room)
+    return words
+
+
+def _foreign(words: list[_Word], line: list[int]) -> Iterator[tuple[int, int]]:
+    """Find the runs of words in a line (first, behind the last) that are probably not Hangul."""
+    text = "".join(words[at].text for at in line)
+    doubt = 80 if len(_HANGUL.findall(text)) * 2 < len(text) else 60
+
+    def is_foreign(at: int) -> bool:
+        word, hangul = words[at], len(_HANGUL.findall(words[at].text))
+        if not hangul:
+            return word.confidence < 88 or len(word.text) > 1
+        return hangul * 2 < len(word.text) + (doubt == 80) * len(word.text) and word.confidence < doubt
+
+    for foreign, group in groupby(line, key=is_foreign):
+        run = list(group)
+        if foreign:
+            yield run[0], run[-1] + 1
+
+
+def _cut(image: Any, words: list[_Word], first: int, last: int) -> tuple[int, int, int, int]:
+    """Give the box of some neighbours, cut between letters: Tesseract's own boxes reach into the next ones."""
+    import numpy
+
+    some = words[first:last]
+    top, bottom = max(min(word.top for word in some) - 4, 0), min(max(word.bottom for word in some) + 4, image.height)
+    left, right, room = min(word.left for word in some), max(word.right for word in some), (bottom - top) // 4
+    before = words[first - 1] if first and words[first - 1].line == some[0].line else None
+    after = words[last] if last < len(words) and words[last].line == some[0].line else None
+    strip = image.crop((max(left - 2 * room, 0), top, min(right + 2 * room, image.width), bottom))
+    ink = (numpy.asarray(strip) < 140).any(axis=0)
+    edge = max(left - 2 * room, 0)
+    if before and some[0].glued:
+        left = edge + _blank(ink, left - edge, room)
+    else:
+        left -= min(room, max((left - before.right) // 2, 0)) if before else room
+    if after and after.glued:
+        right = min(right, after.left) if after.left > left + (right - left) // 3 else right
+        right = edge + _blank(ink, right - edge, room)
+    else:
+        right += min(room, max((after.left - right) // 2, 0)) if after else room
+    left = max(left, 0)
+    return left, top, max(min(right, image.width), left + 1), bottom
+
+
+def _blank(ink: Any, at: int, reach: int) -> int:
+    """Find the column without ink that is nearest."""
+    near = sorted(range(max(at - reach, 0), min(at + reach + 1, len(ink))), key=lambda x: abs(x - at))
+    return next((x for x in near if not ink[x]), at)
+
+
+def _better(old: list[_Word], new: list[_Word]) -> list[_Word]:
+    """Choose between two readings of the same piece."""
+    while new and new[-1].confidence < 50:  # a letter cut in two
+        new = new[:-1]
+    text, was = _text(new), _text(old)
+    sure, doubt = _sureness(new), _sureness(old)
+    if not new or text == was or sure < 60:
+        return old
+    if re.search("[A-Za-zÀ-ÿ]", text):
+        wins = len(text) * 2 >= len(was) and sure > doubt - 10
+    else:
+        wins = text[0].isdigit() and sure > doubt
+    if not wins:
+        return old
+    return [replace(old[0], text=text, right=old[-1].right, confidence=sure)]
