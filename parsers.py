@@ -819,6 +819,7 @@ def _in(module: str, name: str) -> Parser:
     return read
 
 
+PICTURES = frozenset({".jpeg", ".jpg", ".png", ".tif", ".tiff"})
 _PARSERS: dict[str, Parser] = {
     ".csv": _csv,
     ".docx": _in("office", "docx"),
@@ -832,7 +833,7 @@ _PARSERS: dict[str, Parser] = {
     ".tsv": _tsv,
     ".txt": _txt,
     ".xlsx": _in("sheets", "xlsx"),
+    **dict.fromkeys(PICTURES, _in("pages", "picture")),
 }
-PICTURES = frozenset({".jpeg", ".jpg", ".png", ".tif", ".tiff"})
 STREAMED = frozenset({".flac", ".m4a", ".mp3", ".ogg", ".wav", ".webm"})  # recordings
 SUFFIXES = frozenset(_PARSERS)
