@@ -373,7 +373,7 @@ class Flow:
         self.seen: set[tuple[str, str]] = set()
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
-        """Return a paragraph's heading level, or 0, and the mark of a list item, such as `  - `."""
+        """Return a paragraph's heading level, 0 for none, -1 if it is hidden, and what stands before it, as `  - `."""
         raise NotImplementedError
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
@@ -419,12 +419,17 @@ class Flow:
         elif name == "tbl":
             yield from self.table(element, nested)
         elif name not in _LEFT_OUT:
-            yield from self.blocks(_chosen(element) if name == "AlternateContent" else element, nested)
+            yield from self.other(element, name, nested)
+
+    def other(self, element: _Element, name: str, nested: bool) -> Iterator[Block]:
+        yield from self.blocks(_chosen(element) if name == "AlternateContent" else element, nested)
 
     def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
         line = Pieces()
         self.inline(element, line)
         level, mark = self.style(element)
+        if level < 0:
+            return
         text = ""
         for part in line.parts:
             if isinstance(part, str):
@@ -731,7 +736,7 @@ class _Word(Drawing):
         self.defaults = "" if self.links else posixpath.dirname(part)  # where parts are that no relationship names
         self.own: dict[str, _Style] = {}
         for style in (child for root in self.linked("styles") for child in root.iterfind("{*}style")):
-            said = _said(style.find("{*}pPr"), style.find("{*}rPr"))
+            said = _said({name_of(item): item for item in children(style.find("{*}pPr"))}, style.find("{*}rPr"))
             level = _named_level(attribute(style.find("{*}name"), "val")) if said.level is None else said.level
             base = attribute(style.find("{*}basedOn"), "val")
             self.own[attribute(style, "styleId")] = replace(said, base=base, level=level)
@@ -789,21 +794,22 @@ class _Word(Drawing):
                 self.levels[number, attribute(level.find("{*}pStyle"), "val")] = _level_of(level)
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
-        properties = _first(paragraph, "pPr")
-        said = _said(properties, None)
-        name = attribute(child_of(properties, "pStyle"), "val")
+        properties = {name_of(item): item for item in children(_first(paragraph, "pPr"))}
+        name = attribute(properties.get("pStyle"), "val")
         known = self.styles.get(name) or _Style(level=_named_level(name))
-        level = said.level if said.level is not None else known.level
-        number = said.number if said.number is not None else known.number
+        if known.hidden:
+            return -1, ""
+        said = _said(properties) if "numPr" in properties or "outlineLvl" in properties else _Style()
+        level = (known.level if said.level is None else said.level) or 0
+        number = known.number if said.number is None else said.number
         depth = said.depth
         if depth is None and said.number is None:
             depth = self.levels.get((number or "", name), known.depth)
-        marks = child_of(properties, "rPr")
-        if number == "0" or (number is None and depth is None) or child_of(marks, "del") is not None:
-            return level or 0, ""
+        if number == "0" or (number is None and depth is None) or child_of(properties.get("rPr"), "del") is not None:
+            return level, ""
         found = self.lists.get(number or "")
         label = found.label(depth or 0) if found else None
-        return level or 0, "  " * min(depth or 0, 9) + "- " if label is None else label
+        return level, "  " * min(depth or 0, 9) + "- " if label is None else label
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
         for row in within(table, "tr"):
@@ -818,17 +824,11 @@ class _Word(Drawing):
                 column += max(whole(attribute(said.get("gridSpan"), "val")), 1)
             yield cells
 
-    def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
-        name = name_of(element)
+    def other(self, element: _Element, name: str, nested: bool) -> Iterator[Block]:
         if name == "altChunk":
             yield from self.take_in(element)
         elif not (name == "sdt" and _is_placeholder(element)):
-            yield from super().block(element, nested)
-
-    def paragraph(self, element: _Element, nested: bool) -> Iterator[Block]:
-        if self.hiding and attribute(child_of(_first(element, "pPr"), "pStyle"), "val") in self.hiding:
-            return
-        yield from super().paragraph(element, nested)
+            yield from super().other(element, name, nested)
 
     def box(self, element: _Element, nested: bool) -> Iterator[Block]:
         if name_of(element) == "docPr":
@@ -917,16 +917,15 @@ def _is_placeholder(control: _Element | None) -> bool:
     return shown is not None and _is_on(shown)
 
 
-def _said(properties: _Element | None, letters: _Element | None) -> _Style:
-    """Read the properties of a paragraph or a style, and those of its letters."""
-    said = {name_of(item): item for item in children(properties)}
+def _said(said: dict[str, _Element], letters: _Element | None = None) -> _Style:
+    """Read the properties of a paragraph or a style, and those of a style's letters."""
     level = whole(attribute(said.get("outlineLvl"), "val"), -1)
     numbers = {name_of(item): attribute(item, "val") for item in children(said.get("numPr"))}
     depth = whole(numbers["ilvl"]) if "ilvl" in numbers else None
     hidden = child_of(letters, "vanish")
     return _Style(
         level=None if level < 0 else (level + 1) % 10 if level < 10 else 0,
-        depth=0 if depth is None and "numPr" in said and letters is None else depth,
+        depth=depth,
         number=numbers.get("numId"),
         hidden=None if hidden is None else _is_on(hidden),
     )
