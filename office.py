@@ -45,7 +45,9 @@ SHEET_BLOCK_ROWS = 500
 GridRow = tuple[int, dict[int, str]]  # its number or 0, {column: text} without blanks
 Links = dict[str, tuple[str, str]]  # relationships of a part: id -> (the type's last word, the other part's name)
 _KEYS = {"creator": "author", "createddate": "created", "modifieddate": "modified", "keyword": "keywords"}
-_KEYS |= {key: key for key in ("title", "subject", "description", "keywords", "created", "modified", "category")}
+_KEYS |= {
+    key: key for key in ("title", "author", "subject", "description", "keywords", "created", "modified", "category")
+}
 _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
 _SAFE |= {"remove_comments": True, "remove_pis": True}
 
@@ -55,7 +57,7 @@ class Package:
 
     def __init__(self, data: bytes, document: Document, kind: str) -> None:
         if data.startswith(b"\xd0\xcf\x11\xe0"):  # an OLE2 container, which holds no zip
-            old = "hwp" if kind == "hwpx" else kind[:-1]
+            old = {"hwpx": "hwp", "odt": "sxw"}.get(kind, kind[:-1])
             raise NeedsAction(f"protected by a password, or an old .{old}: save it without a password, as .{kind}.")
         if data.count(b"PK\x01\x02") > MAX_ZIP_ENTRIES:  # before zipfile makes an object for each
             raise ParseError(f"the zip holds more than {MAX_ZIP_ENTRIES:,} entries, so it is no honest .{kind}.")
@@ -538,6 +540,12 @@ _NO_DESCRIPTION = re.compile(
 )
 
 
+def description(text: str | None) -> str:
+    """Return a picture's description as `[text]`, if a person wrote it."""
+    text = " ".join((text or "").split())
+    return f"[{text}]" if text and not _NO_DESCRIPTION.fullmatch(text) else ""
+
+
 class Drawing(Flow):
     """Walks shapes; also what .docx has in common with them."""
 
@@ -622,9 +630,7 @@ class Drawing(Flow):
 
     def picture(self, properties: _Element | None) -> Iterator[Block]:
         """Yield the description that a person gave to a picture, and the name of a film or a recording."""
-        text = " ".join(attribute(properties, "descr").split())
-        if text and not _NO_DESCRIPTION.fullmatch(text):
-            yield Block("text", f"[{text}]", self.place)
+        yield from self.words(description(attribute(properties, "descr")), 0, "")
         holder = properties.getparent() if properties is not None else None
         media = [] if holder is None else [name_of(item) for item in holder.iter("{*}videoFile", "{*}audioFile")]
         if media:
