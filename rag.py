@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -22,8 +21,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .config import (
-    CONFIG_NAME,
-    DEFAULT_LOCAL_MODEL,
     VERSION,
     Config,
     ConfigError,
@@ -31,8 +28,6 @@ from .config import (
     base_folder,
     find_kb,
     load_config,
-    new_config,
-    save_config,
     scrub,
     write_atomically,
 )
@@ -40,8 +35,8 @@ from .evaluate import MODES, Evaluation, draft, evaluate, read_questions
 from .index import COUNTERS, Outcome, Progress, Stop, preview, run
 from .queue import QUEUE_NAME, Queue, prune_orphans, work_through
 from .server import serve
-from .store import LockedError, Store, writer_lock
-from .tools import IndexInfo, SearchHit, SearchResults, Tools
+from .store import LockedError, Store
+from .tools import IndexInfo, SearchHit, SearchResults, Tools, forget, register
 
 DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
 SNIPPET_CHARS = 280
@@ -158,9 +153,7 @@ def _add_program_commands(commands: Any) -> None:
 
     server = _command(commands, "serve", _serve, "serve MCP over every knowledge base")
     server.add_argument("--transport", choices=["stdio"], default="stdio")
-    server.add_argument(
-        "--read-only", action="store_true", help="offer no tool that changes anything (so far, none does)"
-    )
+    server.add_argument("--read-only", action="store_true", help="offer no tool that changes anything")
 
     queue = _command(commands, "exec-queue", _exec_queue, "index what waits in a queue", base=False)
     queue.add_argument("--queue-file", required=True, metavar="Q", help=f"{QUEUE_NAME} in a folder of knowledge bases")
@@ -196,13 +189,9 @@ def _modes(text: str) -> list[str]:
 def _add(args: argparse.Namespace) -> int:
     base = base_folder(args.base_path)
     folders = [_folder(folder) for folder in args.folders]
-    config = _existing(base, folders, args)
-    if config is None:
-        globs = {"includeGlobs": args.include, "excludeGlobs": args.exclude}
-        settings: dict[str, Any] = {key: value for key, value in globs.items() if value}
-        if not args.no_embedding:
-            settings["embedding"] = {"provider": "local", "model": DEFAULT_LOCAL_MODEL}
-        config = new_config(base, folders, name=args.name or "", kb_id=args.id or "", **settings)
+    ids = (args.name or "", args.id or "")
+    config, is_new = register(base, folders, *ids, args.include, args.exclude, embedding=not args.no_embedding)
+    if is_new:
         _say(f"New knowledge base {config.name} (id {config.id}) in {config.folder}")
     else:
         _say(f"Bringing the knowledge base {config.name} (id {config.id}) up to date.")
@@ -218,27 +207,6 @@ def _folder(given: str) -> str:
     if not os.path.isdir(path):
         raise ConfigError(f"there is no folder {_shown(given)}. Check the spelling, or whether its drive is connected.")
     return path
-
-
-def _existing(base: Path, folders: list[str], args: argparse.Namespace) -> Config | None:
-    """Find the knowledge base meant, by --id or --name, else by its folders; folders that it lacks are added to it."""
-    known = Tools(base).configs(None)[0]
-    found = [config for config in known if args.id and config.id == args.id]
-    found = found or [config for config in known if args.name and not args.id and config.name == scrub(args.name)]
-    if not (args.id or args.name):
-        found = [config for config in known if set(folders) <= set(config.sources)]
-    if not found:
-        return None
-    config = found[0]
-    new = [folder for folder in folders if folder not in config.sources]
-    changes: dict[str, Any] = {"sourcePaths": [*config.source_paths, *new]} if new else {}
-    for key, before, globs in (
-        ("includeGlobs", config.include_globs, args.include),
-        ("excludeGlobs", config.exclude_globs, args.exclude),
-    ):
-        if globs:
-            changes[key] = list(dict.fromkeys([*before, *globs]))
-    return save_config(config, **changes) if changes else config
 
 
 def _exec(args: argparse.Namespace) -> int:
@@ -477,9 +445,7 @@ def _remove(args: argparse.Namespace) -> int:
         _say(f"Forget {config.name} and its index? The documents stay. [y/N] ", end="")
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             return CANCELLED
-    with writer_lock(config.folder):
-        (config.folder / CONFIG_NAME).unlink()  # first: that alone makes it vanish from running servers
-    shutil.rmtree(config.folder)
+    forget(config)
     print(f"Removed {_shown(config.name)}. No document was touched.")
     return DONE
 
@@ -551,7 +517,7 @@ def _print_figures(measured: Evaluation) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    serve(base_folder(args.base_path))
+    serve(base_folder(args.base_path), read_only=args.read_only)
     return DONE
 
 

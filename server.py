@@ -17,20 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 from .config import VERSION, SeogaError, scrub
 from .search import MAX_TOP_K
 from .tools import (
     MAX_ANSWER_TOKENS,
     MAX_LISTED,
+    Cancelled,
     Changes,
     DocumentChunk,
     FileText,
+    FolderChange,
     IndexInfos,
     KnowledgeBases,
     Mode,
     Passage,
+    Requests,
     SearchHit,
     SearchResults,
     Tools,
@@ -67,8 +70,8 @@ _Result = TypeVar("_Result")
 _Form = Callable[[_Result], tuple[str, dict[str, Any]]]  # record -> text, structured
 
 
-def make_server(tools: Tools) -> "MCPServer":
-    """Make the MCP server that offers `tools`."""
+def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
+    """Make the MCP server that offers `tools`; `read_only` leaves out those that change something."""
     from typing import Annotated
 
     from mcp.server.mcpserver import Context, MCPServer
@@ -231,6 +234,73 @@ def make_server(tools: Tools) -> "MCPServer":
         Use it to find out whether the index is up to date. It reads folder listings, not documents.
         """
         return answered(lambda: tools.check_changes(kb_id), _plain)
+
+    if read_only:
+        return server
+
+    adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+    removes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+    # A run may ask a configured provider for vectors or contexts: that is the open world.
+    indexes = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+    Path_ = Annotated[str, Field(description="A folder, absolute or from ~.", max_length=4096)]
+    Globs = Annotated[list[Annotated[str, Field(max_length=1000)]] | None, Field(max_length=100)]
+
+    @server.tool(title="Add a folder", annotations=adds)
+    def add_folder(
+        path: Path_,
+        include_globs: Annotated[Globs, Field(description="Index only these files, such as *.pdf.")] = None,
+        exclude_globs: Annotated[Globs, Field(description="Leave these out, such as drafts/ or *.tmp.")] = None,
+        kb_id: Annotated[
+            str | None,
+            Field(description="Add it to this knowledge base, or make one with this id. Left out: one of its own.",
+                  max_length=200),
+        ] = None,
+    ) -> Annotated[CallToolResult, FolderChange]:  # fmt: skip
+        """Register a folder of documents, with all below it, and start indexing it in the background.
+
+        Use it when the person asks to search a folder that no knowledge base holds; list_knowledge_bases tells which
+        do. Returns at once with the kb_id; get_index_info shows the progress, and search works from the first
+        minute on. Globs count for all folders of a knowledge base.
+        """
+        return answered(lambda: tools.add_folder(path, include_globs or (), exclude_globs or (), kb_id), _plain)
+
+    @server.tool(title="Remove a folder", annotations=removes)
+    def remove_folder(path: Path_, kb_id: KbId = None) -> Annotated[CallToolResult, FolderChange]:
+        """Forget a folder: its documents leave the index. No file in it is ever touched.
+
+        Use it only when the person asks for it. With its last folder a knowledge base is removed, its index too.
+        """
+        return answered(lambda: tools.remove_folder(path, kb_id), _plain)
+
+    @server.tool(title="Index again", annotations=indexes)
+    def start_reindex(
+        kb_id: KbId = None,
+        partial_mode: Annotated[
+            Literal["contextualization", "embedding"] | None,
+            Field(description="Have only these models work anew; no document is read. Left out: all that changed."),
+        ] = None,
+        force: Annotated[
+            bool, Field(description="Read every file again, and forget files whose whole folder is gone.")
+        ] = False,
+        deferred: Annotated[bool, Field(description="Only put it in the queue, for a later sweep.")] = False,
+    ) -> Annotated[CallToolResult, Requests]:
+        """Ask for a knowledge base (or all) to be brought up to date in the background; only changes are read.
+
+        Use it when check_changes shows differences, or the person says that documents changed. Returns at once:
+        status is queued, already_queued, upgraded, already_running, queued_after_current or not_found. Watch it with
+        get_index_info.
+        """
+        return answered(lambda: tools.start_reindex(kb_id, partial_mode, force, deferred), _plain)
+
+    @server.tool(title="Stop indexing", annotations=adds)
+    def cancel_reindex(
+        kb_id: Annotated[str, Field(description="Knowledge base id or name.", max_length=200)],
+    ) -> Annotated[CallToolResult, Cancelled]:
+        """Drop what waits in the queue for a knowledge base, and ask a running indexer to stop within seconds.
+
+        What was indexed until then is kept and can be searched.
+        """
+        return answered(lambda: tools.cancel_reindex(kb_id), _plain)
 
     return server
 
@@ -455,11 +525,11 @@ def _file_form(record: FileText) -> tuple[str, dict[str, Any]]:
 # --- serving ---
 
 
-def serve(base: Path) -> None:
+def serve(base: Path, *, read_only: bool = False) -> None:
     """Serve MCP on standard input and output until the client is gone."""
     sys.stdin = _repaired_input()
     with _ends_with_its_client():
-        make_server(Tools(base)).run("stdio")
+        make_server(Tools(base), read_only=read_only).run("stdio")
 
 
 class _Repaired(io.RawIOBase):

@@ -7,30 +7,39 @@ with `--json`. Nothing here writes to an index; what takes long goes into the qu
 import json
 import os
 import re
+import shutil
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .config import (
+    CONFIG_NAME,
+    DEFAULT_LOCAL_MODEL,
     Config,
     NotFoundError,
     Rerank,
     SeogaError,
     display_path,
+    expand,
     find_kb,
+    new_config,
     readable_configs,
+    save_config,
     scrub,
 )
+from .queue import Queue, is_alive, start_orchestrator
 from .search import RERANKED, Found, Hit, Meaning, merge, rerank, search, similar
-from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, join_chunks, read_indexer
+from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, join_chunks, read_indexer, writer_lock
 
 if TYPE_CHECKING:
     from .providers import Reranker
 
 MAX_ANSWER_TOKENS = 18_000  # clients cut at 20,000 to 25,000
 MAX_LISTED = 200  # files in a list; the counts are whole
+STOPPING_SECONDS = 5.0  # that an indexer may take to obey when its knowledge base is removed
 LINE_CHARS = 2_000  # longer lines are read in parts
 
 Mode = Literal["auto", "hybrid", "bm25", "vector"]
@@ -133,6 +142,57 @@ class Problem:
 
 
 @dataclass
+class Queued:
+    """A request to index that waits or runs. `position`: 1 for what is next, 0 for what runs."""
+
+    state: str  # running | waiting | deferred
+    position: int
+    scheduled_at: str
+    partial_mode: str
+    force: bool
+    last_error: str
+
+
+@dataclass
+class Request:
+    """What became of a request to index a knowledge base."""
+
+    kb_id: str
+    status: str  # queued | already_queued | upgraded | already_running | queued_after_current | not_found
+    queue_position: int
+
+
+@dataclass
+class Requests:
+    """`status` and `queue_position` are those of the first request; there is one for each knowledge base."""
+
+    status: str
+    queue_position: int
+    requests: list[Request]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Cancelled:
+    kb_id: str
+    status: str  # cancelled | stopping | nothing_to_cancel
+    cancelled: int  # requests that waited
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class FolderChange:
+    """A knowledge base after a folder was added or removed, and its place in the queue."""
+
+    kb_id: str
+    name: str
+    folders: list[str]
+    status: str  # as in Request; `removed` if it was the last folder, and the knowledge base is gone with it
+    queue_position: int
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
 class IndexInfo:
     kb_id: str
     name: str
@@ -149,6 +209,7 @@ class IndexInfo:
     database_bytes: int
     notes: list[str] = field(default_factory=list)
     models: dict[str, Any] = field(default_factory=dict)  # what is configured, done, owed; what the last use cost
+    queue: list[Queued] = field(default_factory=list)
 
 
 @dataclass
@@ -184,6 +245,7 @@ class Tools:
         self._meaning = Meaning()
         self._rerankers: dict[Rerank, Reranker] = {}
         self._turn = threading.Lock()
+        self.queue = Queue(base)
 
     def configs(self, kb_id: str | None) -> tuple[list[Config], list[str]]:
         """Return the knowledge base meant, or all of them, with the messages of those that can't be read."""
@@ -384,7 +446,27 @@ class Tools:
         except SeogaError as error:
             info.status = "damaged"
             info.notes.append(homeless(str(error)))
+        info.queue = self._queued(config.id)
         return info
+
+    def _queued(self, kb_id: str) -> list[Queued]:
+        found, position = [], 0
+        for entry in self.queue.entries():
+            running = bool(entry.get("started_at")) and is_alive(self.base)
+            position += not running
+            if entry["kb_id"] == kb_id:
+                state = "running" if running else "deferred" if entry.get("deferred") else "waiting"
+                found.append(
+                    Queued(
+                        state,
+                        0 if running else position,
+                        str(entry.get("scheduled_at", "")),
+                        entry.get("partial_mode") or "",
+                        bool(entry.get("force")),
+                        homeless(str(entry.get("last_error") or "")),
+                    )
+                )
+        return found
 
     def check_changes(self, kb_id: str) -> Changes:
         from .index import compare
@@ -403,6 +485,144 @@ class Tools:
         counts = {name: len(paths) for name, paths in lists.items()}
         shown = {name: paths[:MAX_LISTED] for name, paths in lists.items()}
         return Changes(config.id, counts, **shown, stale=stale, notes=notes + difference.notes)
+
+    # --- what changes something ---
+
+    def add_folder(
+        self, path: str, include_globs: Sequence[str] = (), exclude_globs: Sequence[str] = (), kb_id: str | None = None
+    ) -> FolderChange:
+        folder = _folder(path)
+        config, is_new = register(self.base, [folder], kb_id or "", kb_id or "", include_globs, exclude_globs)
+        notes = list(map(homeless, config.warnings))
+        for other in self.configs(None)[0] if is_new else ():
+            if other.id != config.id and any(_holds(source, folder) for source in other.sources):
+                notes.append(
+                    f"{other.id} holds this folder too: searches of all knowledge bases find its documents twice"
+                )
+        status, place = self._enqueue(config.id, notes, is_reindex=not is_new)
+        return FolderChange(config.id, config.name, list(map(display_path, config.sources)), status, place, notes)
+
+    def remove_folder(self, path: str, kb_id: str | None = None) -> FolderChange:
+        wanted = display_path(os.path.abspath(expand(path)))
+        configs = self.configs(kb_id)[0]
+        found = [config for config in configs if wanted in map(display_path, config.sources)]
+        if len(found) != 1:
+            known = (
+                ", ".join(sorted({display_path(source) for config in configs for source in config.sources})) or "none"
+            )
+            several = f"is in {', '.join(config.id for config in found)}; name one as kb_id"
+            raise NotFoundError(
+                f"{wanted!r} {several if found else f'is no folder of a knowledge base. Known: {known}'}."
+            )
+        config = found[0]
+        kept = [
+            raw for raw, full in zip(config.source_paths, config.sources, strict=True) if display_path(full) != wanted
+        ]
+        if not kept:
+            return FolderChange(config.id, config.name, [], "removed", 0, self._forget(config))
+        config = save_config(config, sourcePaths=kept)
+        notes = ["its documents are found until that run is over; no source file is touched"]
+        status, place = self._enqueue(config.id, notes)
+        return FolderChange(config.id, config.name, list(map(display_path, config.sources)), status, place, notes)
+
+    def _forget(self, config: Config) -> list[str]:
+        """Remove a knowledge base, whatever works on it; return what is left to say."""
+        self.queue.cancel(config.id)
+        deadline = time.monotonic() + STOPPING_SECONDS
+        while read_indexer(config.folder) is not None and time.monotonic() < deadline:
+            config.cancel.touch()
+            time.sleep(0.1)
+        try:
+            forget(config)
+        except SeogaError:  # an indexer that does not stop: the knowledge base is gone all the same
+            (config.folder / CONFIG_NAME).unlink(missing_ok=True)
+            return ["its indexer still runs; `seoga prune-orphans` removes what is left of the index"]
+        return ["it was the last folder, so the knowledge base is gone with it; no source file is touched"]
+
+    def start_reindex(
+        self, kb_id: str | None = None, partial_mode: str | None = None, force: bool = False, deferred: bool = False
+    ) -> Requests:
+        notes: list[str] = []
+        try:
+            configs, notes = self.configs(kb_id)
+        except NotFoundError as error:
+            return Requests("not_found", 0, [Request(scrub(kb_id or ""), "not_found", 0)], [homeless(str(error))])
+        ask = {"partial": partial_mode or "", "force": force, "deferred": deferred}
+        requests = [Request(config.id, *self._enqueue(config.id, notes, **ask)) for config in configs]
+        if not requests:
+            return Requests("not_found", 0, [], [*notes, "there are no knowledge bases yet: add_folder makes one"])
+        return Requests(requests[0].status, requests[0].queue_position, requests, notes)
+
+    def _enqueue(self, kb_id: str, notes: list[str], **ask: Any) -> tuple[str, int]:
+        """Put a request in the queue, and see to it that somebody works through it."""
+        status, place = self.queue.enqueue(kb_id, **ask)
+        try:
+            if not ask.get("deferred"):
+                start_orchestrator(self.base)
+        except OSError as error:
+            notes.append(f"it waits in the queue, but no process starts to index it: {error.strerror}")
+        return status, place
+
+    def cancel_reindex(self, kb_id: str) -> Cancelled:
+        config = find_kb(self.base, kb_id)
+        waited, running = self.queue.cancel(config.id)
+        if running or read_indexer(config.folder) is not None:
+            config.cancel.touch()
+            return Cancelled(config.id, "stopping", waited, ["what was read so far is kept and can be searched"])
+        return Cancelled(config.id, "cancelled" if waited else "nothing_to_cancel", waited)
+
+
+def register(
+    base: Path, folders: Sequence[str], name: str, kb_id: str, include: Sequence[str], exclude: Sequence[str],
+    *, embedding: bool = True,
+) -> tuple[Config, bool]:  # fmt: skip
+    """Make a knowledge base of folders (absolute), or add those that it lacks to the one that is meant.
+
+    That is the one with this id, else with this name, else, if neither is given, one that holds all the folders.
+    Returns it, and whether it is new.
+    """
+    known = readable_configs(base)[0]
+    found = [config for config in known if kb_id and config.id == kb_id]
+    found = found or [config for config in known if name and config.name == scrub(name) and kb_id in ("", name)]
+    if not (kb_id or name):
+        found = [config for config in known if set(folders) <= set(config.sources)]
+    if not found:
+        settings: dict[str, Any] = {"includeGlobs": list(include)} if include else {}
+        settings |= {"excludeGlobs": list(exclude)} if exclude else {}
+        settings |= {"embedding": {"provider": "local", "model": DEFAULT_LOCAL_MODEL}} if embedding else {}
+        return new_config(base, list(folders), name=name if name != kb_id else "", kb_id=kb_id, **settings), True
+    config = found[0]
+    new = [folder for folder in folders if folder not in config.sources]
+    changes: dict[str, Any] = {"sourcePaths": [*config.source_paths, *new]} if new else {}
+    for key, before, globs in (
+        ("includeGlobs", config.include_globs, include),
+        ("excludeGlobs", config.exclude_globs, exclude),
+    ):
+        if globs:
+            changes[key] = list(dict.fromkeys([*before, *globs]))
+    return (save_config(config, **changes) if changes else config), False
+
+
+def forget(config: Config) -> None:
+    """Remove a knowledge base and its index; no document is touched. Raises LockedError while it is being indexed."""
+    with writer_lock(config.folder):
+        (config.folder / CONFIG_NAME).unlink()  # first: that alone makes it vanish from running servers
+    shutil.rmtree(config.folder)
+
+
+def _folder(given: str) -> str:
+    path = expand(given)
+    if not os.path.isabs(path):
+        raise SeogaError(f"{scrub(given)[:200]!r} is not an absolute path. Write it from the root, or from ~.")
+    path = os.path.normpath(path)
+    if not os.path.isdir(path):
+        what = "is a file: name the folder it lies in" if os.path.isfile(path) else "is no folder here"
+        raise NotFoundError(f"{display_path(path)!r} {what}. Check the spelling, or whether its drive is connected.")
+    return path
+
+
+def _holds(source: str, folder: str) -> bool:
+    return folder == source or folder.startswith(source.rstrip(os.sep) + os.sep)
 
 
 def _filters(config: Config, path_prefix: str | None, wanted_type: str | None) -> Filters:

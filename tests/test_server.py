@@ -43,6 +43,10 @@ TOOLS = [
     "read_file",
     "get_index_info",
     "check_changes",
+    "add_folder",
+    "remove_folder",
+    "start_reindex",
+    "cancel_reindex",
 ]
 SERVE = [sys.executable, "-P", "-m", "seoga.rag", "serve", "--base-path"]
 LIMIT = 20_000  # tokens of an answer
@@ -1130,7 +1134,7 @@ def test_nothing_heavy_is_imported_before_the_handshake(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, anyio, seoga.rag, seoga.server as s\n"
         "server = s.make_server(s.Tools(pathlib.Path(sys.argv[1])))\n"
-        "assert len(anyio.run(server.list_tools)) == 7\n"
+        "assert len(anyio.run(server.list_tools)) == 11\n"
         "print([name for name in sys.argv[2:] if name in sys.modules])\n"
     )
     command = [sys.executable, "-P", "-c", code, str(tmp_path), *heavy]
