@@ -828,6 +828,7 @@ _PARSERS: dict[str, Parser] = {
     ".hwpx": _in("hangul", "hwpx"),
     ".json": _json,
     ".md": _markdown,
+    ".odt": _in("opendocument", "odt"),
     ".pdf": _in("pages", "pdf"),
     ".pptx": _in("office", "pptx"),
     ".tsv": _tsv,
