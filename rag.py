@@ -155,6 +155,8 @@ def _add_program_commands(commands: Any) -> None:
     server.add_argument("--transport", choices=["stdio"], default="stdio")
     server.add_argument("--read-only", action="store_true", help="offer no tool that changes anything")
 
+    server.add_argument("--watch", action="store_true", help="have what changes in the folders indexed meanwhile")
+
     queue = _command(commands, "exec-queue", _exec_queue, "index what waits in a queue", base=False)
     queue.add_argument("--queue-file", required=True, metavar="Q", help=f"{QUEUE_NAME} in a folder of knowledge bases")
     queue.add_argument("--sweep-all", action="store_true", help="also what is deferred")
@@ -517,7 +519,7 @@ def _print_figures(measured: Evaluation) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    serve(base_folder(args.base_path), read_only=args.read_only)
+    serve(base_folder(args.base_path), read_only=args.read_only, watch=args.watch)
     return DONE
 
 

@@ -525,11 +525,14 @@ def _file_form(record: FileText) -> tuple[str, dict[str, Any]]:
 # --- serving ---
 
 
-def serve(base: Path, *, read_only: bool = False) -> None:
-    """Serve MCP on standard input and output until the client is gone."""
+def serve(base: Path, *, read_only: bool = False, watch: bool = False) -> None:
+    """Serve MCP on standard input and output until the client is gone; with `watch`, have changes indexed meanwhile."""
     sys.stdin = _repaired_input()
+    tools = Tools(base)
     with _ends_with_its_client():
-        make_server(Tools(base), read_only=read_only).run("stdio")
+        if watch:
+            tools.watch()
+        make_server(tools, read_only=read_only).run("stdio")
 
 
 class _Repaired(io.RawIOBase):

@@ -36,6 +36,7 @@ from .store import SCHEMA_VERSION, FileRecord, Filters, Store, StoredChunk, join
 
 if TYPE_CHECKING:
     from .providers import Reranker
+    from .watch import Watcher
 
 MAX_ANSWER_TOKENS = 18_000  # clients cut at 20,000 to 25,000
 MAX_LISTED = 200  # files in a list; the counts are whole
@@ -562,6 +563,14 @@ class Tools:
         except OSError as error:
             notes.append(f"it waits in the queue, but no process starts to index it: {error.strerror}")
         return status, place
+
+    def watch(self) -> "Watcher":
+        """Have what changes in the source folders indexed, from now on until the process ends."""
+        from .watch import Watcher
+
+        watcher = Watcher(self.base, lambda kb_id: self._enqueue(kb_id, []))
+        watcher.start()
+        return watcher
 
     def cancel_reindex(self, kb_id: str) -> Cancelled:
         config = find_kb(self.base, kb_id)
