@@ -40,6 +40,7 @@ from .tools import IndexInfo, SearchHit, SearchResults, Tools, forget, register
 
 DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
 SNIPPET_CHARS = 280
+DEFAULT_PORT = 8765  # of serve --transport http
 PLAIN_SECONDS = 2.0  # between lines of progress that is not on a terminal
 SHOWN_PROBLEMS = 20
 
@@ -152,7 +153,10 @@ def _add_program_commands(commands: Any) -> None:
     execute.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
     server = _command(commands, "serve", _serve, "serve MCP over every knowledge base")
-    server.add_argument("--transport", choices=["stdio"], default="stdio")
+    server.add_argument("--transport", choices=["stdio", "http"], default="stdio")
+    server.add_argument("--host", default="127.0.0.1", metavar="H", help="address for http (default: 127.0.0.1)")
+    server.add_argument("--port", type=_whole(0, 65535), default=DEFAULT_PORT, metavar="N", help="0: any that is free")
+    server.add_argument("--token", default="", metavar="T", help="what clients must bring (better: $SEOGA_TOKEN)")
     server.add_argument("--read-only", action="store_true", help="offer no tool that changes anything")
 
     server.add_argument("--watch", action="store_true", help="have what changes in the folders indexed meanwhile")
@@ -519,7 +523,13 @@ def _print_figures(measured: Evaluation) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    serve(base_folder(args.base_path), read_only=args.read_only, watch=args.watch)
+    how = {"read_only": args.read_only, "watch": args.watch}
+    if args.transport == "http":
+        from .web import serve_http
+
+        serve_http(base_folder(args.base_path), host=args.host, port=args.port, token=args.token, **how)
+    else:
+        serve(base_folder(args.base_path), **how)
     return DONE
 
 
