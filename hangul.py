@@ -1,97 +1,288 @@
-"""Read the documents of Hangul, the Korean word processor, into blocks: .hwpx and .hwp (HWP 5)."""
+"""Read the documents of Hangul, the Korean word processor, into blocks: .hwpx, .hwp and HWPML.
+
+What a file is, its content tells, not its suffix. All of them become the elements of .hwpx (OWPML, KS X 6101), which
+`_Hangul` walks; for HWP 5 that is the work of hwp5.py. Not read: HWP 3 and older, and what is locked.
+"""
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from .office import Flow, Package, Pieces, attribute, describe, name_of, whole
-from .parsers import Block, Document, NeedsAction
+from .numbering import Level, List
+from .office import (
+    _NO_DESCRIPTION,
+    _SAFE,
+    Flow,
+    Package,
+    Pieces,
+    _chart_rows,
+    attribute,
+    describe,
+    name_of,
+    plain_table,
+    whole,
+)
+from .parsers import Block, Document, NeedsAction, ParseError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_SECTION = re.compile(r"contents/section(\d+)\.xml")
+_DRM = ((b"SCDSA0", "Softcamp Document Security"), (b"<DOCUMENT SAFER ", "MarkAny Document SAFER"))
+_DRM += ((b"\x9b DRMONE", "Fasoo DRM"), (b"<!-- FasooSecureContainer", "Fasoo DRM"), (b"<## NASCA DRM", "NASCA DRM"))
+
+
+def drm(data: bytes) -> str:
+    """Name the product that locked a company's file, of whatever suffix, by how the bytes begin; "": none known."""
+    return next((product for mark, product in _DRM if data.startswith(mark)), "")
+
+
+def hwp(data: bytes, document: Document) -> Iterator[Block]:
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        return _hwp5(data, document)
+    if data.startswith(b"HWP Document File V"):
+        raise NeedsAction("written by an old Hangul (HWP 3 or before): open it in Hangul, and save it as .hwpx.")
+    if product := drm(data):
+        raise NeedsAction(f"protected by {product}: save it unprotected in the company's program, or ask who can.")
+    return (_hwpml if b"<HWPML" in data[:2000].replace(b"\x00", b"") else _hwpx)(data, document)
+
+
+hwpx = hwp
+
+# --- what all have in common ---
+
+_WALKED = frozenset({"run", "ctrl", "t", "deleteEnd"})  # also within a deletion, to find its end
+_FORMS = {"CIRCLED_DIGIT": "decimalEnclosedCircle", "HANGUL_SYLLABLE": "ganada", "HANGUL_JAMO": "chosung"}
+_FORMS |= {"ROMAN_CAPITAL": "upperRoman", "ROMAN_SMALL": "lowerRoman", "LATIN_CAPITAL": "upperLetter"}
+_FORMS |= {"LATIN_SMALL": "lowerLetter", "HANGUL_PHONETIC": "koreanCounting", "IDEOGRAPH": "japaneseCounting"}
 
 
 class _Hangul(Flow):
-    def __init__(self, header: _Element | None) -> None:
+    def __init__(self, head: _Element | None, package: Package | None = None) -> None:
         super().__init__()
-        items = header.iter("{*}paraPr", "{*}style") if header is not None else iter(())
-        self.memos: list[str] = []
-        self.formats: dict[tuple[str, str], tuple[int, str]] = {}  # (element, id) -> what style() returns
-        for item in items:
-            heading = item.find("{*}heading")
-            depth = min(whole(attribute(heading, "level")), 9)
-            kind = attribute(heading, "type")
+        self.package = package
+        self.formats: dict[tuple[str, str], tuple[int, int, str, str]] = {}  # (element, id) -> level, depth, kind, list
+        self.lists: dict[str, List] = {}
+        self.outline = ""  # the list that numbers this section's headings
+        self.paired = self.deleting = False  # paired: all deletions end, so that one may go on in the next paragraph
+        if head is not None:
+            self.learn(head)
+
+    def learn(self, head: _Element) -> None:
+        """Take in the styles, the shapes of paragraphs and the lists of a document."""
+        for item in head.iter("{*}numbering", "{*}paraPr", "{*}style"):
+            if name_of(item) == "numbering":
+                levels = enumerate(map(_level, item.iterfind("{*}paraHead")))
+                self.lists[item.get("id", "")] = List(dict(levels), {})
+                continue
+            heading = next(item.iter("{*}heading"), item)
+            kind, depth = attribute(heading, "type").upper(), max(min(whole(attribute(heading, "level")), 9), 0)
             named = re.fullmatch(r"개요 ?([1-9])", item.get("name", ""))
             level = int(named[1]) if named else min(depth + 1, 9) if kind == "OUTLINE" else 0
-            mark = "  " * depth + "- " if kind in {"BULLET", "NUMBER"} else ""
-            self.formats[name_of(item), item.get("id", "")] = (level, mark)
+            self.formats[name_of(item), item.get("id", "")] = (level, depth, kind, attribute(heading, "idRef"))
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
-        level, mark = self.formats.get(("paraPr", paragraph.get("paraPrIDRef", "")), (0, ""))
-        return level or self.formats.get(("style", paragraph.get("styleIDRef", "")), (0, ""))[0], mark
+        plain = (0, 0, "", "")
+        level, depth, kind, name = self.formats.get(("paraPr", paragraph.get("paraPrIDRef", "")), plain)
+        level = level or self.formats.get(("style", paragraph.get("styleIDRef", "")), plain)[0]
+        found = self.lists.get({"OUTLINE": self.outline, "NUMBER": name}.get(kind, ""))
+        label = (found.label(depth) if found else None) or ("  " * depth + "- " if kind in {"NUMBER", "BULLET"} else "")
+        return level, label if not level or label.startswith(
+            "제"
+        ) else ""  # `제2장` is cited, `2.` and `나.` only order
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
         for row in table.iterfind("{*}tr"):
             cells: dict[int, _Element] = {}
             for cell in row.iterfind("{*}tc"):
-                cells[whole(attribute(cell.find("{*}cellAddr"), "colAddr"), len(cells))] = cell
+                address = cell.get("colAddr") or attribute(cell.find("{*}cellAddr"), "colAddr")
+                cells[whole(address, len(cells))] = cell
             yield cells
 
     def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
-        if name_of(element) == "memogroup":  # the same again stands where it is anchored, with its author
-            self.memos += map(self.flat, element)
-        else:
+        if name_of(element) != "memogroup":
             yield from super().block(element, nested)
-
-    def end(self) -> Iterator[Block]:
-        for memo in self.memos:
-            self.once(memo, "comments")
-        yield from super().end()
+        else:  # after the body; the same stands where it is anchored, with its author
+            for memo in element:
+                self.once(self.flat(memo), "comments")
 
     def table(self, element: _Element, nested: bool) -> Iterator[Block]:
+        if name_of(element) == "chart":
+            root = self.package.xml(attribute(element, "chartIDRef")) if self.package else None
+            yield from plain_table(_chart_rows(root), self.place) if root is not None else ()
+            return
         for caption in element.iterfind("{*}caption"):
             yield from self.blocks(caption, nested)
         yield from super().table(element, nested)
 
+    def inline(self, element: _Element, line: Pieces) -> None:
+        if name_of(element) == "p":
+            line.deleted = self.deleting
+        super().inline(element, line)
+
     def special(self, element: _Element, name: str, line: Pieces) -> bool:
+        if line.deleted and name not in _WALKED:
+            return True
         if name in {"footNote", "endNote"}:
             line.add(self.note(element, f"{name.lower()}s"))
-        elif name in {"header", "footer"}:
-            self.once(self.flat(element), name)
+        elif name in {"header", "footer", "masterPage"}:
+            self.once(self.flat(element), "footer" if name == "footer" else "header")
         elif name == "hiddenComment" or (name == "fieldBegin" and element.get("type") == "MEMO"):
             author = next((item.text for item in element.iter("{*}stringParam") if item.get("name") == "Author"), "")
-            self.once(self.flat(element), "comments", author or "")
-        elif name == "autoNum":
-            line.add(element.get("num") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else "")
+            self.once(self.flat(element), "comments", author or element.get("author", ""))
         elif name == "deleteBegin":
-            line.deleted = True
+            line.deleted, self.deleting = True, self.paired
         elif name == "deleteEnd":
             if not line.deleted:  # the deletion began in an earlier paragraph
                 line.parts = [part for part in line.parts if not isinstance(part, str)]
-            line.deleted = False
-        elif name in {"compose", "textart"}:  # characters laid over each other; decorated text
-            line.add(element.get("composeText") or element.get("text"))
-        elif name == "mainText":  # of a ruby
-            line.add(element.text)
-        else:
+            line.deleted = self.deleting = False
+        elif name == "chart":
+            line.parts.append(element)
+        elif name == "switch":  # the same in forms for newer and older programs
+            self.inline(next(iter(element), element), line)
+        elif name == "secPr":
+            self.outline = element.get("outlineShapeIDRef", "")
             return False
+        else:
+            text = _own_text(element, name)
+            line.add(text)
+            return text is not None
         return True
 
 
-def hwpx(data: bytes, document: Document) -> Iterator[Block]:
+def _level(head: _Element) -> Level:
+    text = re.sub(r"\^([1-9])", r"%\1", (head.text or "").replace("%", ""))
+    return Level(text, _FORMS.get(head.get("numFormat", ""), "decimal"), whole(head.get("start"), 1))
+
+
+def _own_text(element: _Element, name: str) -> str | None:
+    """Return what an element shows of its own attributes and text; None: it shows what is in it."""
+    if name == "autoNum":
+        return element.get("num", "") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else ""
+    if name in {"compose", "textart"}:  # characters laid over each other; decorated text
+        return element.get("composeText") or element.get("text", "")
+    if name in {"mainText", "subText"}:  # of a ruby (덧말): the words, and the small ones beside them
+        return f"({element.text})" if element.text and name == "subText" else element.text or ""
+    if name in {"checkBtn", "radioBtn", "btn"}:
+        return {"CHECKED": "☑ ", "UNCHECKED": "☐ "}.get(element.get("value", ""), "") + element.get("caption", "")
+    if name in {"edit", "comboBox"}:
+        items = (item.get("displayText") or item.get("value") or "" for item in element.iterfind("{*}listItem"))
+        return element.findtext("{*}text") or element.get("selectedValue") or "/".join(filter(None, items))
+    if name == "shapeComment":
+        text = " ".join((element.text or "").split())
+        return f"[{text}]" if text and not _NO_DESCRIPTION.fullmatch(text) else ""
+    return None
+
+
+# --- .hwpx ---
+
+_SECTION = re.compile(r"contents/section(\d+)\.xml")
+
+
+def _hwpx(data: bytes, document: Document) -> Iterator[Block]:
     package = Package(data, document, "hwpx")
     if "meta-inf/manifest.xml" in package.parts and b"encryption-data" in package.open("META-INF/manifest.xml").read():
-        raise NeedsAction("protected by a password: save it without one.")
+        raise NeedsAction(
+            "protected by a password, or a distribution document (배포용 문서): save it as an ordinary one."
+        )
     about = package.xml("Contents/content.hpf")
     for item in about.iter("{*}title", "{*}meta") if about is not None else ():
         value = item.text or item.get("content", "").removeprefix("text")  # content="text" tells its kind
         describe(document, [(item.get("name", name_of(item)), value)])
-    sections = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
-    hangul = _Hangul(package.xml("Contents/header.xml"))
-    for _, name in sections or [(0, "Contents/section0.xml")]:
-        yield from hangul.body(package.stream(name, "sec", ("p", "memogroup")))
+    hangul, read = _Hangul(package.xml("Contents/header.xml"), package), False
+    for name in _sections(package, about):
+        with package.open(name) as file:
+            pieces = iter(lambda file=file: file.read(1 << 20), b"")  # type: ignore[misc]
+            hangul.paired = sum(piece.count(b"deleteBegin") - piece.count(b"deleteEnd") for piece in pieces) == 0
+        hangul.deleting = False
+        try:
+            for block in hangul.body(package.stream(name, "sec", ("p", "memogroup"))):
+                read = read or bool(block.text)
+                yield block
+        except SyntaxError as error:  # lxml's, of a section that is damaged from its beginning
+            package.damaged(name, error)
+    for name in package.parts:
+        page = package.xml(name) if name.startswith("contents/masterpage") else None
+        hangul.once(hangul.flat(page) if page is not None else "", "header")
+    if document.partial and not read and not hangul.aside:
+        raise ParseError(f"{'; '.join(document.partial)}. Open the file, and save it anew.")
     yield from hangul.end()
+
+
+def _sections(package: Package, about: _Element | None) -> list[str]:
+    """Return the names of the sections: by number, then those of the spine that are named otherwise."""
+    items = [item.attrib for item in about.iter("{*}item", "{*}itemref")] if about is not None else []
+    parts = {item.get("id", ""): item.get("href", "").casefold() for item in items}
+    numbered = sorted((int(match[1]), name) for name in package.parts if (match := _SECTION.fullmatch(name)))
+    spine = [name for item in items if (name := parts.get(item.get("idref", ""), "")) in package.parts]
+    names = [name for _, name in numbered] + [name for name in spine if not re.search(r"section\d+|header", name)]
+    return names or ["Contents/section0.xml"]
+
+
+# --- .hwp: HWP 5, HWPML ---
+
+_LOCKED = "상위 버전의 배포용 문서입니다"  # stands where an older program finds a newer locked document
+# What HWPML calls the elements and attributes of .hwpx, unless the name only begins with a capital, or has no others.
+_HWPML = {"P": "p", "TEXT": "run", "CHAR": "t", "TABLE": "tbl", "ROW": "tr", "CELL": "tc", "FOOTNOTE": "footNote"}
+_HWPML |= {"ENDNOTE": "endNote", "HIDDENCOMMENT": "hiddenComment", "DRAWTEXT": "drawText", "AUTONUM": "autoNum"}
+_HWPML |= {"LINEBREAK": "lineBreak", "NBSPACE": "nbSpace", "FWSPACE": "fwSpace", "PARASHAPE": "paraPr"}
+_HWPML |= {"PARAHEAD": "paraHead", "SHAPECOMMENT": "shapeComment", "SECDEF": "secPr", "MASTERPAGE": "masterPage"}
+_HWPML |= {"ParaShape": "paraPrIDRef", "Style": "styleIDRef", "Number": "num", "HeadingType": "type"}
+_HWPML |= {"Heading": "idRef", "OutlineShape": "outlineShapeIDRef"}
+
+
+def _hwp5(data: bytes, document: Document) -> Iterator[Block]:
+    from .hwp5 import Hwp5
+
+    file, read = Hwp5(data, document), False
+    hangul = _Hangul(file.head())
+    for section in file.sections():
+        for block in hangul.body(section):
+            if not read and _LOCKED in block.text:
+                raise NeedsAction("a distribution document (배포용 문서): ask its author for an ordinary one.")
+            read = read or bool(block.text)
+            yield block
+    yield from hangul.end()
+    if not read and not hangul.aside and document.partial:
+        preview = file.preview()
+        if not preview:
+            raise ParseError(f"{'; '.join(document.partial)}. Open it in Hangul, and save it anew.")
+        document.partial.append("the body can't be read: this is the preview, which is only its beginning")
+        yield Block("text", preview)
+
+
+def _hwpml(data: bytes, document: Document) -> Iterator[Block]:
+    from lxml import etree
+
+    if b"<!DOCTYPE" in data[:2000].replace(b"\x00", b""):
+        raise ParseError("declares a DOCTYPE, which Hangul does not write.")
+    walk = etree.iterparse(io.BytesIO(data), events=("start", "end"), tag=("HEAD", "P", "TAIL"), recover=True, **_SAFE)
+    hangul = _Hangul(None)
+    yield from hangul.body(_hwpml_paragraphs(walk, hangul, document))
+    yield from hangul.end()
+
+
+def _hwpml_paragraphs(walk: Iterable[tuple[str, Any]], hangul: _Hangul, document: Document) -> Iterator[_Element]:
+    for event, element in walk:
+        above = element.getparent()
+        if event == "start" and element.tag == "TAIL":  # pictures follow
+            return
+        if event == "end" and element.tag == "HEAD":
+            about = {"TITLE": "title", "AUTHOR": "author", "SUBJECT": "subject", "KEYWORDS": "keywords"}
+            describe(document, ((about.get(item.tag, ""), item.text) for item in element.iterfind("DOCSUMMARY/*")))
+            hangul.learn(_as_hwpx(element))
+        elif event == "end" and above is not None and above.tag == "SECTION":
+            yield _as_hwpx(element)
+            element.clear()
+            while element.getprevious() is not None:
+                del above[0]
+
+
+def _as_hwpx(tree: _Element) -> _Element:
+    for element in tree.iter("*"):
+        element.tag = _HWPML.get(name_of(element), name_of(element).lower())
+        for key, value in element.items():
+            element.set(_HWPML.get(key, key[:1].lower() + key[1:]), value)
+    return tree
