@@ -825,6 +825,7 @@ _PARSERS: dict[str, Parser] = {
     ".docx": _in("office", "docx"),
     ".htm": _html,
     ".html": _html,
+    ".hwp": _in("hangul", "hwp"),
     ".hwpx": _in("hangul", "hwpx"),
     ".json": _json,
     ".md": _markdown,
