@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from .chunks import Chunk, count_words
-from .config import CONFIG_NAME, Config, display_path, scrub
+from .config import CONFIG_NAME, Config, SeogaError, display_path, scrub
 from .parsers import PICTURES, STREAMED, SUFFIXES
-from .reading import Readers, is_current, make_request, read_bytes, recipe, weigh
+from .reading import Readers, engine_state, is_current, make_request, read_bytes, recipe, weigh
 from .store import (
     DEFERRED,
     FAILED,
@@ -47,6 +47,7 @@ GROUP_CHARS = 2_000_000  # text gathered before a commit; a cancelled run still 
 GROUP_SECONDS = 2.0  # and the longest that a finished file waits for one
 READER_SECONDS = 60.0  # to wait for a program that keeps an old state of the index open
 PURGE_FILES = 200  # forgotten at a time
+SLOWEST = 2  # rank of recordings among files to read
 SUDDEN_LOSS = 5  # files: when as many and more than half of a source are gone, purging needs --force
 
 OWN_FOLDER = "seoga's own folder"
@@ -190,7 +191,7 @@ def _match_parts(wanted: Sequence[str], parts: Sequence[str]) -> bool:
 def _slowness(path: str) -> int:
     """Rank files by how long they take to read: what is quick can be searched first."""
     suffix = os.path.splitext(path)[1].casefold()
-    return 2 if suffix in STREAMED else 1 if suffix in PICTURES else 0
+    return SLOWEST if suffix in STREAMED else 1 if suffix in PICTURES else 0
 
 
 # --- comparing without reading ---
@@ -464,6 +465,7 @@ class _Run:
             for path, record in self.before.items()
             if path in self.scan.files
         }
+        self._bring_speech_model()
         todo = sorted(filter(self._changed, self.scan.files), key=_slowness)
         self.outcome.counts["unchanged"] = len(self.scan.files) - len(todo)
         self.outcome.counts["skipped"] = len(self.scan.skipped)
@@ -479,6 +481,25 @@ class _Run:
             self._purge()
         for folder, reason in self.scan.unlisted.items():
             self.outcome.warnings.append(f"{display_path(folder)} {reason}; what was indexed from it is kept")
+
+    def _bring_speech_model(self) -> None:
+        """Download what transcribes recordings, if there are any; without it they stay, with the remedy as reason."""
+        if self.stop.requested() or not any(_slowness(path) == SLOWEST for path in self.scan.files):
+            return
+        from .audio import bring_model, find_model
+
+        if find_model(self.config.audio.model):
+            return
+
+        def report(name: str, done: int, total: int) -> None:
+            self._say_chunks(f"downloading {name}", done // 1024**2, total // 1024**2)
+
+        try:
+            bring_model(self.config.audio.model, report, self.stop.requested)
+        except SeogaError as error:
+            self.outcome.warnings.append(str(error))
+        engine_state.cache_clear()
+        self.progress = Progress(stage="")
 
     def _enrich(self, partial: str) -> None:
         """Have models add contexts and vectors, if any are configured or were."""
