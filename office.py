@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 MAX_ZIP_ENTRIES = 10_000
-MAX_UNPACKED_BYTES = 400_000_000  # all entries of one zip
-MAX_PART_BYTES = 120_000_000  # one XML part, read piece by piece
+MAX_UNPACKED_BYTES = 1_000_000_000  # all entries of one zip, read piece by piece; a million full rows take 600 MB
 MAX_TREE_BYTES = 40_000_000  # one XML part that is held in memory as a tree, which takes some ten times as much
 MAX_ZIP_RATIO = 300  # unpacked to packed, from 50 MB on; text reaches 20, spreadsheets 100
 MAX_HEADING_CHARS = 200  # a longer "heading" is a paragraph in a heading's style
@@ -48,6 +47,7 @@ _KEYS = {"creator": "author", "createddate": "created", "modifieddate": "modifie
 _KEYS |= {
     key: key for key in ("title", "author", "subject", "description", "keywords", "created", "modified", "category")
 }
+_NO_TITLE = {"presentation", "powerpoint presentation", "powerpoint 프레젠테이션", "제목 없음"}
 _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
 _SAFE |= {"remove_comments": True, "remove_pis": True}
 
@@ -168,13 +168,13 @@ def _check_zip(archive: zipfile.ZipFile, packed: int) -> None:
 def _check_part(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
     """Unpack one XML part in pieces: it is as long as the directory says, and has no DOCTYPE (entities expand)."""
     probe = copy.copy(info)
-    probe.file_size = MAX_PART_BYTES + 1  # zipfile stops, without a word, at the size that is declared
+    probe.file_size = MAX_UNPACKED_BYTES + 1  # zipfile stops, without a word, at the size that is declared
     size, before = 0, b""
     with archive.open(probe) as file:
         while piece := file.read(1 << 20):
             size += len(piece)
-            if size > MAX_PART_BYTES:
-                raise ParseError(f"{info.filename} unpacks to more than {MAX_PART_BYTES:,} bytes.")
+            if size > MAX_UNPACKED_BYTES:
+                raise ParseError(f"{info.filename} unpacks to more than {MAX_UNPACKED_BYTES:,} bytes.")
             if b"<!DOCTYPE" in (before + piece).replace(b"\x00", b""):  # UTF-16 too
                 raise ParseError(f"{info.filename} declares a DOCTYPE, which no office program writes.")
             before = piece[-20:]
@@ -189,7 +189,7 @@ def _part_name(name: str) -> str:
 def describe(document: Document, properties: Iterable[tuple[str, str | None]]) -> None:
     for name, value in properties:
         key = _KEYS.get(name.casefold(), "")
-        if not value or value.strip().casefold() in NO_VALUE:
+        if not value or value.strip().casefold() in NO_VALUE | _NO_TITLE:
             continue
         if key == "title":
             document.title = value
@@ -687,14 +687,17 @@ def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
     titles = (_drawn_text(title) for title in root.iter("{*}title"))  # of the chart, then of its axes
     words = " / ".join(filter(None, titles))
     rows: dict[int, dict[int, str]] = {-1: {0: words or "chart"}}
-    for column, series in enumerate(root.iterfind(".//{*}ser"), 1):
+    every = list(root.iterfind(".//{*}ser"))
+    first = next((column for column, series in enumerate(every, 1) if series.find("{*}cat") is not None), 0)
+    for column, series in enumerate(every, 1):
         name = series.find("{*}tx")
         rows[-1][column] = _drawn_text(name) if name is not None else ""
         for path, at in (("cat", 0), ("xVal", 0), ("val", column), ("yVal", column), ("bubbleSize", column)):
-            for point, code in _points(series.find(f"{{*}}{path}")):
+            for point, code in _points(series.find(f"{{*}}{path}") if path != "cat" or column == first else None):
                 row, text = rows.setdefault(whole(point.get("idx")), {}), point.findtext("{*}v") or ""
                 text = shown_number(text, point.get("formatCode") or code)
-                row[at] = text if path != "bubbleSize" else f"{row.get(at, '')} ({text})"
+                before = row.get(at, "") if path in {"cat", "bubbleSize"} else ""  # categories in levels: `US SF`
+                row[at] = f"{before} ({text})" if path == "bubbleSize" else f"{text} {before}".strip()
     for column, data in enumerate(root.iterfind(".//{*}strDim") if len(rows) == 1 else ()):  # charts since 2016
         for at, point in enumerate(data.iter("{*}pt")):
             rows.setdefault(at, {})[column] = point.text or ""
@@ -703,9 +706,10 @@ def _chart_rows(root: _Element) -> Iterator[dict[int, str]]:
 
 
 def _points(data: _Element | None) -> Iterator[tuple[_Element, str]]:
-    """Yield a series' points with the format of their numbers; of categories in levels, the innermost."""
-    levels = [] if data is None else [*data.iter("{*}lvl")] or [*data.iter("{*}strCache", "{*}numCache", "{*}numLit")]
-    for level in levels[:1]:
+    """Yield a series' points with the format of their numbers; of categories in levels, the innermost first."""
+    for level in (
+        data.iter("{*}lvl", "{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit") if data is not None else ()
+    ):
         code = level.findtext("{*}formatCode") or "General"
         yield from ((point, code) for point in level.iterfind("{*}pt"))
 

@@ -20,8 +20,8 @@ from .parsers import Block, Document, ParseError
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-MAX_SHEET_ROWS = 200_000  # of one workbook
-MAX_BLANK_CELLS = 5_000_000  # of one sheet; a million takes some 2 s
+MAX_SHEET_ROWS = 500_000  # of one workbook; 100,000 of ten columns take some 7 s
+MAX_BLANK_CELLS = 4_000_000  # and empty rows, of one workbook; a million takes some 2 s
 
 # What the numbers of built-in formats stand for; those left out are General or text.
 _BUILT_IN = {1: "0", 2: "0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss"}
@@ -46,27 +46,30 @@ class _Book:
         self.strings = [_text(item) for item in found]
         persons = package.xml(kinds.get("person", ""))
         self.persons = {item.get("id"): item.get("displayName", "") for item in children(persons)}
-        self.unvalued = self.lost = 0  # formulas without a stored value; texts that the file doesn't hold
+        self.unvalued = self.lost = self.blank = (
+            0  # formulas without a stored value; texts that are missing; blank cells
+        )
 
     def rows(self, part: str, place: str) -> Iterator[GridRow]:
         """Yield the rows of a sheet that hold anything: (number, {column: text})."""
-        number, column, blank = 0, 0, 0
+        number, column = 0, 0
         cells: dict[int, str] = {}
         for element in self.package.stream(part, ("row", "sheetData"), ("c", "row")):
             if name_of(element) == "c":
                 column = _column(element.get("r", "").rstrip("0123456789")) or column + 1
                 if text := self.cell(element):
                     cells[column] = text
-                    continue
-                blank += 1
-                if blank > MAX_BLANK_CELLS:
-                    self.package.notes.append(f"{place} is read to row {number}: its blank cells are too many")
-                    return
-                continue
-            number = whole(element.get("r"), number + 1)
-            if cells:
-                yield number, cells
-            column, cells = 0, {}
+                else:
+                    self.blank += 1
+            else:
+                number = whole(element.get("r"), number + 1)
+                self.blank += not cells
+                if cells:
+                    yield number, cells
+                column, cells = 0, {}
+            if self.blank > MAX_BLANK_CELLS:
+                self.package.notes.append(f"{place} is read to row {number:,}: its blank cells are too many")
+                break
         if cells:  # the file ends amid a row
             yield number + 1, cells
 
