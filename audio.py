@@ -1,0 +1,447 @@
+"""Transcribe a recording into blocks that tell when their words were said, with faster-whisper.
+
+    speech(open("minutes.m4a", "rb"), document) -> Block("text", "Good morning. Let us begin.", place="00:14:05"), …
+
+Sound is decoded and transcribed in windows of five minutes, each of which ends in a pause. A finished window is kept,
+so that a reading which dies goes on after it; memory holds one window. `find_model`, `speech_state` and `bring_model`
+are for whoever asks whether that works here, and load none of its libraries. This file doesn't tell speakers apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from .config import expand, scrub
+from .parsers import Block, Document, NeedsAction, ParseError, Recognition, _looks_korean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+AUDIO_VERSION = 1  # raise it when the same sound gives other text: what was kept is then of no use
+RATE = 16_000  # samples a second, as Whisper takes them
+WINDOW_SECONDS = 300  # the spectra of ten minutes would take 200 MB more
+MOST_SECONDS = 24 * 3600  # of one recording, then "partial"
+GAP_SECONDS = 0.5  # by which timestamps may jump before that means missing sound
+PAUSE_SECONDS = 1.5  # between two blocks
+BLOCK_CHARS = 600  # then a new sentence begins a new block
+BEAM = 2  # of 1,160 words of real speech, base got 5.3% wrong with 1 (37 CPU s), 5.0% with 2 (43), 5.7% with 5 (53)
+LOOP = 2.4  # compression, above which the text is a few words over and over
+SURE = 0.8  # probability from which a window is in another language than the recording
+
+_TIERS = ((30e9, 24, "large-v2"), (15e9, 12, "medium"), (7e9, 4, "small"), (3e9, 2, "base"))  # bytes, cores, model
+_SIZE = re.compile(r"(?:tiny|base|small|medium)(?:\.en)?|large(?:-v[123])?|turbo")
+_NEEDS = "config.json, model.bin, tokenizer.json and vocabulary.json (or .txt)"
+_FORMATS = "aac,asf,flac,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mp3,ogg,w64,wav"  # none that opens further files
+_REPEATED = re.compile(r"(\b\w.{0,60}?)\1{3,}")
+_SENTENCE_END = re.compile(r"[.?!。？！…][\"'”’)\]]*$")
+
+Said = tuple[float, float, str]  # begin and end in seconds of the recording, text
+
+
+# --- the model ---
+
+
+def choose_model(memory_bytes: int, cores: int) -> str:
+    """Choose what a CPU transcribes in about the time of the recording at most, in a fraction of its memory.
+
+    2 cores, 8 GB -> base; 4 cores, 8 GB -> small; 12 cores, 16 GB -> medium; 24 cores, 32 GB -> large-v2; else tiny.
+    """
+    return next((name for memory, least, name in _TIERS if memory_bytes >= memory and cores >= least), "tiny")
+
+
+def _chosen(model: str) -> str:
+    """Return the configured model, or this machine's. "large" is version 2: 3 loops on long recordings."""
+    import psutil
+
+    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    return {"large": "large-v2", "": choose_model(psutil.virtual_memory().total, cores)}.get(model, model)
+
+
+def _hub_id(name: str) -> str:
+    """`base` -> `Systran/faster-whisper-base`; "" for what is a folder, or nothing at all."""
+    if os.path.isabs(expand(name)) or not ("/" in name or _SIZE.fullmatch(name)):
+        return ""
+    sized = f"Systran/faster-whisper-{name}" if name != "turbo" else "mobiuslabsgmbh/faster-whisper-large-v3-turbo"
+    return name if "/" in name else sized
+
+
+def _places(name: str) -> list[Path]:
+    """List the folders where a model may lie, the one to bring it into first."""
+    from .local import models_folders
+
+    if not _hub_id(name):
+        return [Path(expand(name))]
+    folder = _hub_id(name).replace("/", "--")
+    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    hub = Path(expand(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")))
+    return [*(models / folder for models in models_folders()), *sorted(hub.glob(f"models--{folder}/snapshots/*"))]
+
+
+def find_model(model: str) -> Path | None:
+    """Return the folder of `model` (a folder, hub id or size; empty: this machine's choice), None if it isn't here."""
+
+    def is_whole(folder: Path) -> bool:
+        files = ("config.json", "model.bin", "tokenizer.json")
+        return all((folder / name).is_file() for name in files) and any(folder.glob("vocabulary.*"))
+
+    return next(filter(is_whole, _places(_chosen(model))), None)
+
+
+def speech_state(model: str) -> str:
+    """Say what keeps speech recognition from working here, and the remedy; "" if it works."""
+    packages = ("av", "ctranslate2", "faster_whisper", "onnxruntime", "tokenizers")
+    if missing := [name for name in packages if find_spec(name) is None]:
+        return f"speech recognition needs {', '.join(missing)}: `pip install 'faster-whisper>=1.1,<2'` brings them."
+    return "" if find_model(model) else _lacking(_chosen(model), "is not on this machine")
+
+
+def _lacking(name: str, what: str) -> str:
+    hub_id, remedy = _hub_id(name), f"put {_NEEDS} of a faster-whisper model into {_places(name)[0]}"
+    if hub_id:
+        remedy = f"index with a network once, or {remedy} by hand (https://huggingface.co/{hub_id})"
+    sizes = "tiny, base, small, medium, large, turbo"
+    remedy = f"{remedy}; or set audio.model in config.json to one of {sizes}, a hub id or a folder."
+    return f"the speech model {scrub(name)} {what}. To bring it: {remedy}"
+
+
+def bring_model(model: str, report: Callable[[str, int, int], None], stop: Callable[[], bool] = lambda: False) -> Path:
+    """Return the model's folder; download it first if it isn't here. `report`: file name, bytes done, bytes in all.
+
+    Raises NeedsAction, which tells how to bring it by hand, where it can't be had; providers.Cancelled when stopped.
+    """
+    name, found = _chosen(model), find_model(model)
+    if found or not _hub_id(name):
+        if found:
+            return found
+        raise NeedsAction(_lacking(name, "is not on this machine"), lacks="speech")
+    from .local import CANCELLED, bring
+    from .providers import Cancelled
+
+    folder = _places(name)[0]
+    try:
+        bring(_hub_id(name), folder, report, stop, wanted=_wanted_files, needs=_NEEDS)
+    except InterruptedError:
+        raise Cancelled(f"{name} was not downloaded: {CANCELLED}.", provider="local", model=name) from None
+    except Exception as error:  # noqa: BLE001  the hub's client has many, and urllib's beside
+        said = " ".join(scrub(str(error)).split())[:300] or type(error).__name__
+        raise NeedsAction(_lacking(name, f"can't be downloaded ({said})"), lacks="speech") from None
+    return folder
+
+
+def _wanted_files(names: Sequence[str]) -> list[str]:
+    vocabulary = [name for name in names if re.fullmatch(r"vocabulary\.\w+", name)]
+    wanted = ["config.json", "tokenizer.json", *vocabulary, "model.bin"]
+    settings = [name for name in names if name == "preprocessor_config.json"]
+    return settings + wanted if vocabulary and set(wanted) <= set(names) else []
+
+
+def _fingerprint(folder: Path) -> str:
+    """Tell one model's weights from another's, wherever they lie, by their size and a megabyte at either end."""
+    with open(folder / "model.bin", "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2**20))
+        tail = file.read()
+        file.seek(0)
+        return sha256(b"%d %b" % (size, file.read(2**20) + tail)).hexdigest()[:12]
+
+
+@lru_cache(maxsize=1)
+def _load(folder: Path) -> Any:
+    from faster_whisper import WhisperModel
+
+    from .local import cores
+
+    try:
+        return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=cores(), local_files_only=True)
+    except Exception as error:  # noqa: BLE001  CTranslate2 and tokenizers raise bare ones
+        said = " ".join(scrub(str(error)).split())[:200] or "it needs more memory than there is"
+        remedy = "Remove that folder to have it brought anew, or set audio.model in config.json to a smaller one."
+        raise NeedsAction(f"the speech model in {folder} can't be loaded: {said}. {remedy}", lacks="speech") from None
+
+
+# --- from file to sound ---
+
+
+@dataclass(slots=True)
+class _Recording:
+    """An open recording, and what was met while decoding it. Times are seconds."""
+
+    container: Any
+    track: Any
+    announced: float  # 0: unknown
+    clock: float = 0.0  # decoded so far
+    lost: float = 0.0  # in packets that are damaged
+    lost_at: float = 0.0
+    ending: str = ""  # why decoding ended before the end
+
+    def notes(self) -> list[str]:
+        """Say what could not be read."""
+        notes = []
+        if self.lost > GAP_SECONDS:
+            notes.append(f"{self.lost:.1f} s of damaged sound are left out, the first at {_time(self.lost_at)}")
+        guessed = self.container.format.name in ("mp3", "ogg")  # from its size
+        if not self.ending and not guessed and self.announced - self.clock > max(2.0, self.announced / 50):
+            self.ending = f"the file is cut off, as it should hold {_time(self.announced)}"
+        return notes + ([f"the sound ends at {_time(self.clock)}: {self.ending}"] if self.ending else [])
+
+
+def _open(file: IO[bytes], document: Document) -> _Recording:
+    import av
+
+    head, size = file.read(8), file.seek(0, os.SEEK_END)
+    file.seek(0)
+    options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
+    try:
+        container = av.open(file, mode="r", options=options, metadata_errors="replace")
+    except av.FFmpegError as error:
+        raise ParseError(f"is no recording that can be read ({error.strerror}). Play it, and save it anew.") from None
+    track: Any = container.streams.best("audio")
+    if track is None or track.codec_context is None:
+        what = "has no sound track" if track is None else "holds sound in a coding that FFmpeg doesn't know"
+        raise ParseError(f"{what}. If you hear something when you play it, save that as FLAC or MP3.")
+    if len(container.streams.audio) > 1:
+        document.partial.append(f"of {len(container.streams.audio)} sound tracks only the main one is read")
+    tags = {key.casefold(): _tag(value) for key, value in {**container.metadata, **track.metadata}.items()}
+    document.title = tags.get("title", "")
+    names = {"artist": "author", "album": "album", "date": "date", "comment": "description"}
+    document.metadata.update({names[key]: value for key, value in tags.items() if key in names and value.strip()})
+    length = float(track.duration * track.time_base if track.duration else (container.duration or 0) / 1_000_000)
+    riff = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
+    if size < riff < 2**31 - 2**16:  # FFmpeg believes the size of the file; beyond, it is a mark for "unknown"
+        length *= riff / size
+    return _Recording(container, track, max(0.0, length))
+
+
+def _tag(text: str) -> str:
+    """Undo what programs of Korean Windows do to ID3: they write CP949 and call it Latin-1."""
+    data = text.encode("latin-1", "ignore")
+    return data.decode("cp949") if len(data) == len(text) and _looks_korean(data) else text
+
+
+def _frames(recording: _Recording) -> Iterator[Any]:
+    """Decode; a packet that is damaged is counted and left out."""
+    import av
+
+    try:
+        for packet in recording.container.demux(recording.track):
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                recording.lost_at = recording.lost_at if recording.lost else recording.clock
+                recording.lost += float((packet.duration or 0) * (packet.time_base or 0))
+                continue
+            yield from frames
+            if recording.clock > MOST_SECONDS:
+                recording.ending = "what follows is left out"
+                return
+    except av.FFmpegError as error:
+        recording.ending = error.strerror or type(error).__name__
+
+
+def _sound(recording: _Recording) -> Iterator[NDArray[np.float32]]:
+    """Decode to 16 kHz mono, (samples,) of any number; where timestamps tell of missing sound there is silence."""
+    import av
+    import numpy as np
+
+    mixer, shape, begin = None, None, (recording.container.start_time or 0) / 1_000_000
+    for frame in _frames(recording):
+        if shape != (shape := (frame.format.name, frame.layout.name, frame.sample_rate)):
+            yield from _mixed(mixer, None)
+            mixer = av.AudioResampler("fltp", "mono", RATE)
+        gap = frame.time - begin - recording.clock if frame.pts is not None else 0.0
+        if GAP_SECONDS < gap < min(MOST_SECONDS, max(WINDOW_SECONDS, recording.announced - recording.clock)):
+            recording.clock += gap
+            yield from (np.zeros(RATE, np.float32) for _ in range(round(gap)))
+        recording.clock += frame.samples / frame.sample_rate
+        frame.pts = None
+        yield from _mixed(mixer, frame)
+    yield from _mixed(mixer, None)
+
+
+def _mixed(mixer: Any, frame: Any) -> Iterator[NDArray[np.float32]]:
+    """Resample one frame, or flush with None."""
+    try:
+        mixed = mixer.resample(frame) if mixer else []
+    except (RuntimeError, ValueError, OSError):  # as FFmpeg's errors are
+        raise ParseError("holds channels that can't be mixed to one. Save it as mono or stereo.") from None
+    return (one.to_ndarray()[0] for one in mixed if one is not None)
+
+
+def _windows(sound: Iterable[NDArray[np.float32]], at: int) -> Iterator[tuple[NDArray[np.float32], bool]]:
+    """Cut sound in pauses, from sample `at` on; yield each window (samples,) and whether it is the last."""
+    import numpy as np
+
+    held, size = [np.zeros(0, np.float32)], -at
+    for some in sound:
+        size += len(some)
+        if size > 0:
+            held.append(some[max(0, len(some) - size) :])
+        if size >= WINDOW_SECONDS * RATE:
+            window = np.concatenate(held)
+            end = _pause(window)
+            yield np.clip(np.nan_to_num(window[:end]), -1, 1), False
+            held, size = [window[end:].copy()], size - end
+    yield np.clip(np.nan_to_num(np.concatenate(held)), -1, 1), True
+
+
+def _pause(window: NDArray[np.float32]) -> int:
+    """Return the middle of the quietest half second in the last minute, so that no word is cut."""
+    import numpy as np
+
+    tenth = RATE // 10
+    tail = np.square(window[-600 * tenth :]).reshape(-1, tenth).mean(axis=1)
+    return len(window) + tenth * (int(np.convolve(tail, np.ones(5), "valid").argmin()) - 600) + 5 * tenth // 2
+
+
+# --- from sound to words ---
+
+
+class _Window(NamedTuple):
+    """What was said in one window; kept as a JSON list."""
+
+    end: int  # in samples of the recording
+    language: str  # "" where nobody speaks
+    said: list[Said]
+    notes: list[str]
+    is_last: bool
+
+
+def speech(file: IO[bytes], document: Document) -> Iterator[Block]:
+    """Transcribe an open recording; the time it takes goes into `document.waited`.
+
+    Raises NeedsAction where the model or its libraries are missing, ParseError where there is no sound.
+    """
+    blocks, began = _blocks(_passages(file, document)), time.monotonic()
+    for block in blocks:
+        document.waited += time.monotonic() - began
+        yield block
+        began = time.monotonic()
+    document.waited += time.monotonic() - began
+
+
+def _passages(file: IO[bytes], document: Document) -> Iterator[Said]:
+    asked = document.recognition
+    state, folder = speech_state(asked.model), find_model(asked.model)
+    if state or not folder:
+        raise NeedsAction(state, lacks="speech")
+    recording, languages = _open(file, document), dict[str, None]()
+    with recording.container:
+        for window in _heard(recording, asked, folder):
+            yield from window.said
+            languages |= {window.language: None} if window.language else {}
+            document.partial += window.notes
+            document.metadata["audio.duration"] = _time(window.end / RATE)
+    size = _SIZE.search(asked.model.rpartition("/")[2]) or _SIZE.search(folder.name)
+    document.metadata["audio.language"] = ", ".join(languages)
+    document.metadata["audio.model_size"] = size[0] if size else _chosen(asked.model)
+    document.metadata["audio.transcribed_at"] = datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _heard(recording: _Recording, asked: Recognition, folder: Path) -> Iterator[_Window]:
+    """Give the windows that are kept, then transcribe and keep the others."""
+    at, main, settings = 0, "", f"{_fingerprint(folder)} {asked.language or 'auto'} {AUDIO_VERSION}"
+    while kept := asked.kept(f"speech {at / RATE:.2f} {settings}"):
+        window = _Window(*json.loads(kept))
+        yield window
+        if window.is_last:
+            return
+        at, main = window.end, main or window.language
+    for sound, is_last in _windows(_sound(recording), at):
+        if not recording.clock:
+            raise ParseError("holds no sound that can be decoded. Play it, and save it anew.")
+        window = _transcribe(sound, at, main, recording, asked, folder)
+        if is_last:
+            window = window._replace(notes=window.notes + recording.notes(), is_last=True)
+        asked.keep(f"speech {at / RATE:.2f} {settings}", json.dumps(window, ensure_ascii=False))
+        yield window
+        at, main = window.end, main or window.language
+
+
+def _transcribe(
+    sound: NDArray[np.float32], at: int, main: str, recording: _Recording, asked: Recognition, folder: Path
+) -> _Window:
+    """Transcribe one window (samples,) that begins at sample `at`. Whisper hears only where someone speaks.
+
+    What it hears in silence it invents, and what it said before tempts it to say it again.
+    """
+    import ctranslate2  # type: ignore[import-untyped]
+    import numpy as np
+    from faster_whisper.vad import get_speech_timestamps
+
+    def step(done: float) -> None:
+        asked.step(done, max(recording.announced, done) if recording.announced else 0.0, "seconds")
+
+    def moment(seconds: float, side: Callable[[list[int], float], int]) -> float:
+        i = min(side(ends, seconds * RATE), len(ends) - 1)
+        return float(round((at + spans[i][1] - ends[i]) / RATE + seconds, 2))
+
+    step(at / RATE)
+    spans = [(span["start"], span["end"]) for span in get_speech_timestamps(sound)]
+    window = _Window(at + len(sound), "", [], [], False)
+    if not spans:
+        return window
+    model, speech = _load(folder), np.concatenate([sound[begin:end] for begin, end in spans])
+    window = window._replace(language=_language(model, speech, asked.language, main))
+    if asked.language not in ("", window.language) and not at:
+        window.notes.append(f"the speech model knows English only, not {scrub(asked.language)}")
+    ends: list[int] = list(accumulate(end - begin for begin, end in spans))
+    ctranslate2.set_random_seed(1)  # where it is unsure, Whisper draws; the same file must give the same text
+    segments, _ = model.transcribe(speech, language=window.language, beam_size=BEAM, condition_on_previous_text=False)
+    for segment in segments:
+        begin, end, text = moment(segment.start, bisect_right), moment(segment.end, bisect_left), segment.text.strip()
+        step(end)
+        if segment.compression_ratio > LOOP:
+            window.notes[:] = window.notes or [f"words may be missing from {_time(begin)} on, where few are repeated"]
+            text = _REPEATED.sub(r"\1", text)
+            if window.said and window.said[-1][2] == text:
+                continue
+        window.said.append((begin, end, text))
+    return window
+
+
+def _language(model: Any, speech: NDArray[np.float32], asked: str, main: str) -> str:
+    """Return the language to transcribe in: the one asked for, else the recording's unless another is sure."""
+    if not model.model.is_multilingual:
+        return "en"
+    if asked and asked not in model.supported_languages:
+        what = f"audio.language in config.json is {scrub(asked)[:40]!r}, no language of Whisper"
+        raise NeedsAction(f"{what}. Use a code such as ko or en, or leave it out to have it detected.", lacks="speech")
+    if asked:
+        return asked
+    found, probability, _ = model.detect_language(speech, language_detection_segments=3)
+    return main if main and (probability < SURE or len(speech) < 10 * RATE) else found
+
+
+def _blocks(passages: Iterable[Said]) -> Iterator[Block]:
+    """Join what is said without a pause, a few sentences at most."""
+    held, last, size = list[str](), 0.0, 0
+    place = ""
+    for begin, end, text in passages:
+        is_long = size > BLOCK_CHARS and (_SENTENCE_END.search(held[-1]) or size > 2 * BLOCK_CHARS)
+        if held and (begin - last > PAUSE_SECONDS or is_long):
+            yield Block("text", " ".join(held), place=place)
+            held, size = [], 0
+        place = place if held else _time(begin)
+        held.append(text)
+        last, size = end, size + len(text)
+    if held:
+        yield Block("text", " ".join(held), place=place)
+
+
+def _time(seconds: float) -> str:
+    """`845.3` -> `00:14:05`."""
+    return f"{int(seconds) // 3600:02}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"
