@@ -30,13 +30,13 @@ from .parsers import Block, Document, NeedsAction, ParseError
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_DRM = ((b"SCDSA0", "Softcamp Document Security"), (b"<DOCUMENT SAFER ", "MarkAny Document SAFER"))
-_DRM += ((b"\x9b DRMONE", "Fasoo DRM"), (b"<!-- FasooSecureContainer", "Fasoo DRM"), (b"<## NASCA DRM", "NASCA DRM"))
+_DRM = {b"SCDSA0": "Softcamp Document Security", b"<DOCUMENT SAFER ": "MarkAny Document SAFER"}
+_DRM |= {b"\x9b DRMONE": "Fasoo DRM", b"<!-- FasooSecureContainer": "Fasoo DRM", b"<## NASCA DRM": "NASCA DRM"}
 
 
 def drm(data: bytes) -> str:
     """Name the product that locked a company's file, of whatever suffix, by how the bytes begin; "": none known."""
-    return next((product for mark, product in _DRM if data.startswith(mark)), "")
+    return next((product for mark, product in _DRM.items() if data.startswith(mark)), "")
 
 
 def hwp(data: bytes, document: Document) -> Iterator[Block]:
@@ -54,18 +54,18 @@ hwpx = hwp
 # --- what all have in common ---
 
 _WALKED = frozenset({"run", "ctrl", "t", "deleteEnd"})  # also within a deletion, to find its end
-_FORMS = {"CIRCLED_DIGIT": "decimalEnclosedCircle", "HANGUL_SYLLABLE": "ganada", "HANGUL_JAMO": "chosung"}
-_FORMS |= {"ROMAN_CAPITAL": "upperRoman", "ROMAN_SMALL": "lowerRoman", "LATIN_CAPITAL": "upperLetter"}
-_FORMS |= {"LATIN_SMALL": "lowerLetter", "HANGUL_PHONETIC": "koreanCounting", "IDEOGRAPH": "japaneseCounting"}
+_FORMS = {"CIRCLEDDIGIT": "decimalEnclosedCircle", "HANGULSYLLABLE": "ganada", "HANGULJAMO": "chosung"}
+_FORMS |= {"ROMANCAPITAL": "upperRoman", "ROMANSMALL": "lowerRoman", "LATINCAPITAL": "upperLetter"}
+_FORMS |= {"LATINSMALL": "lowerLetter", "HANGULPHONETIC": "koreanCounting", "IDEOGRAPH": "japaneseCounting"}
 
 
 class _Hangul(Flow):
-    def __init__(self, head: _Element | None, package: Package | None = None) -> None:
+    def __init__(self, notes: list[str], head: _Element | None = None, package: Package | None = None) -> None:
         super().__init__()
-        self.package = package
+        self.notes, self.package = notes, package
         self.formats: dict[tuple[str, str], tuple[int, int, str, str]] = {}  # (element, id) -> level, depth, kind, list
         self.lists: dict[str, List] = {}
-        self.outline = ""  # the list that numbers this section's headings
+        self.outline, self.embedded = "", 0  # the list that numbers this section's headings; objects
         self.paired = self.deleting = False  # paired: all deletions end, so that one may go on in the next paragraph
         if head is not None:
             self.learn(head)
@@ -89,9 +89,8 @@ class _Hangul(Flow):
         level = level or self.formats.get(("style", paragraph.get("styleIDRef", "")), plain)[0]
         found = self.lists.get({"OUTLINE": self.outline, "NUMBER": name}.get(kind, ""))
         label = (found.label(depth) if found else None) or ("  " * depth + "- " if kind in {"NUMBER", "BULLET"} else "")
-        return level, label if not level or label.startswith(
-            "제"
-        ) else ""  # `제2장` is cited, `2.` and `나.` only order
+        cited = not level or label.startswith("제")  # `제2장`; `2.` and `나.` only order headings
+        return level, label if cited else ""
 
     def grid(self, table: _Element) -> Iterator[dict[int, _Element]]:
         for row in table.iterfind("{*}tr"):
@@ -108,10 +107,18 @@ class _Hangul(Flow):
             for memo in element:
                 self.once(self.flat(memo), "comments")
 
+    def end(self) -> Iterator[Block]:
+        if self.embedded:
+            self.notes.append(f"what is embedded is left out: {self.embedded:,} objects, such as charts")
+        yield from super().end()
+
     def table(self, element: _Element, nested: bool) -> Iterator[Block]:
         if name_of(element) == "chart":
             root = self.package.xml(attribute(element, "chartIDRef")) if self.package else None
-            yield from plain_table(_chart_rows(root), self.place) if root is not None else ()
+            rows = list(_chart_rows(root)) if root is not None else []
+            if nested:
+                yield Block("text", "; ".join(" / ".join(row.values()) for row in rows), self.place)
+            yield from () if nested else plain_table(rows, self.place)
             return
         for caption in element.iterfind("{*}caption"):
             yield from self.blocks(caption, nested)
@@ -130,8 +137,8 @@ class _Hangul(Flow):
         elif name in {"header", "footer", "masterPage"}:
             self.once(self.flat(element), "footer" if name == "footer" else "header")
         elif name == "hiddenComment" or (name == "fieldBegin" and element.get("type") == "MEMO"):
-            author = next((item.text for item in element.iter("{*}stringParam") if item.get("name") == "Author"), "")
-            self.once(self.flat(element), "comments", author or element.get("author", ""))
+            authors = [item.text or "" for item in element.iter("{*}stringParam") if item.get("name") == "Author"]
+            self.once(self.flat(element), "comments", "".join(authors[:1]) or element.get("author", ""))
         elif name == "deleteBegin":
             line.deleted, self.deleting = True, self.paired
         elif name == "deleteEnd":
@@ -140,6 +147,9 @@ class _Hangul(Flow):
             line.deleted = self.deleting = False
         elif name == "chart":
             line.parts.append(element)
+        elif name == "ole":
+            self.embedded += 1
+            return False
         elif name == "switch":  # the same in forms for newer and older programs
             self.inline(next(iter(element), element), line)
         elif name == "secPr":
@@ -154,13 +164,15 @@ class _Hangul(Flow):
 
 def _level(head: _Element) -> Level:
     text = re.sub(r"\^([1-9])", r"%\1", (head.text or "").replace("%", ""))
-    return Level(text, _FORMS.get(head.get("numFormat", ""), "decimal"), whole(head.get("start"), 1))
+    form = _FORMS.get(head.get("numFormat", "").upper().replace("_", ""), "decimal")
+    return Level(text, form, whole(head.get("start"), 1))
 
 
 def _own_text(element: _Element, name: str) -> str | None:
     """Return what an element shows of its own attributes and text; None: it shows what is in it."""
     if name == "autoNum":
-        return element.get("num", "") if element.get("numType") in {"TABLE", "PICTURE", "EQUATION"} else ""
+        kind = element.get("numType", "").upper()
+        return element.get("num", "") if kind in {"TABLE", "PICTURE", "FIGURE", "EQUATION"} else ""
     if name in {"compose", "textart"}:  # characters laid over each other; decorated text
         return element.get("composeText") or element.get("text", "")
     if name in {"mainText", "subText"}:  # of a ruby (덧말): the words, and the small ones beside them
@@ -170,6 +182,10 @@ def _own_text(element: _Element, name: str) -> str | None:
     if name in {"edit", "comboBox"}:
         items = (item.get("displayText") or item.get("value") or "" for item in element.iterfind("{*}listItem"))
         return element.findtext("{*}text") or element.get("selectedValue") or "/".join(filter(None, items))
+    if name == "form":  # of HWP 5: `… Value:int:1 … Caption:wstring:2:동의 …`
+        found = re.search(r"(?:Caption|Text):wstring:(\d{1,5}):(.*)", element.text or "", re.DOTALL)
+        mark = {"1": "☑ ", "0": "☐ "}.get("".join(re.findall(r"ButtonSet.* Value:int:(\d)", element.text or "")), "")
+        return mark + (found[2][: int(found[1])] if found else "")
     if name == "shapeComment":
         text = " ".join((element.text or "").split())
         return f"[{text}]" if text and not _NO_DESCRIPTION.fullmatch(text) else ""
@@ -184,14 +200,12 @@ _SECTION = re.compile(r"contents/section(\d+)\.xml")
 def _hwpx(data: bytes, document: Document) -> Iterator[Block]:
     package = Package(data, document, "hwpx")
     if "meta-inf/manifest.xml" in package.parts and b"encryption-data" in package.open("META-INF/manifest.xml").read():
-        raise NeedsAction(
-            "protected by a password, or a distribution document (배포용 문서): save it as an ordinary one."
-        )
+        raise NeedsAction("protected by a password, or a distribution document (배포용 문서): save it as a plain one.")
     about = package.xml("Contents/content.hpf")
     for item in about.iter("{*}title", "{*}meta") if about is not None else ():
         value = item.text or item.get("content", "").removeprefix("text")  # content="text" tells its kind
         describe(document, [(item.get("name", name_of(item)), value)])
-    hangul, read = _Hangul(package.xml("Contents/header.xml"), package), False
+    hangul, read = _Hangul(document.partial, package.xml("Contents/header.xml"), package), False
     for name in _sections(package, about):
         with package.open(name) as file:
             pieces = iter(lambda file=file: file.read(1 << 20), b"")  # type: ignore[misc]
@@ -237,7 +251,7 @@ def _hwp5(data: bytes, document: Document) -> Iterator[Block]:
     from .hwp5 import Hwp5
 
     file, read = Hwp5(data, document), False
-    hangul = _Hangul(file.head())
+    hangul = _Hangul(document.partial, file.head())
     for section in file.sections():
         for block in hangul.body(section):
             if not read and _LOCKED in block.text:
@@ -259,7 +273,7 @@ def _hwpml(data: bytes, document: Document) -> Iterator[Block]:
     if b"<!DOCTYPE" in data[:2000].replace(b"\x00", b""):
         raise ParseError("declares a DOCTYPE, which Hangul does not write.")
     walk = etree.iterparse(io.BytesIO(data), events=("start", "end"), tag=("HEAD", "P", "TAIL"), recover=True, **_SAFE)
-    hangul = _Hangul(None)
+    hangul = _Hangul(document.partial)
     yield from hangul.body(_hwpml_paragraphs(walk, hangul, document))
     yield from hangul.end()
 
@@ -283,6 +297,6 @@ def _hwpml_paragraphs(walk: Iterable[tuple[str, Any]], hangul: _Hangul, document
 def _as_hwpx(tree: _Element) -> _Element:
     for element in tree.iter("*"):
         element.tag = _HWPML.get(name_of(element), name_of(element).lower())
-        for key, value in element.items():
+        for key, value in [(str(key), value) for key, value in element.items()]:
             element.set(_HWPML.get(key, key[:1].lower() + key[1:]), value)
     return tree

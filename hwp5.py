@@ -15,6 +15,7 @@ import io
 import re
 import struct
 import zlib
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ MAX_LEVELS = 60  # of records in each other: 30 tables
 
 _NUMBERING, _PARA_SHAPE, _STYLE = 23, 25, 26  # tags of records
 _PARAGRAPH, _TEXT, _LETTERS, _LINES, _RANGES, _CONTROL, _LIST = 66, 67, 68, 69, 70, 71, 72
-_COMPONENT, _TABLE, _EQUATION, _TEXTART, _FORM, _MEMO = 76, 77, 88, 90, 91, 93
+_COMPONENT, _TABLE, _OLE, _MEMO = 76, 77, 84, 93
+_WORDS = {88: ("script", 4), 90: ("t", 32), 91: ("form", 12)}  # tag -> element, where the text is: 90 is decorated text
 _DELETED = 17  # kind of a range
 _Record = tuple[int, int, bytes]  # tag, level, data
 
@@ -82,8 +84,10 @@ class Hwp5:
         for bits, what in _LOCKS:
             if _number(head, 36, 4) & bits:
                 raise NeedsAction(what)
-        self.packed = _number(head, 36, 4) & 1
-        self.paths = ["/".join(path) for path in self.ole.listdir()]
+        flags = _number(head, 36, 4)
+        self.packed, self.paths = flags & 1, ["/".join(path) for path in self.ole.listdir()]
+        tracked = flags & 0x4000 and any(path.startswith("ViewText/") for path in self.paths)
+        self.body = "ViewText" if tracked else "BodyText"  # for old programs, a stand-in is where the body should be
         try:
             about = self.ole.getproperties("\x05HwpSummaryInformation", convert_time=True)
         except Exception:  # noqa: BLE001 - it is not there, or damaged; it is no content
@@ -101,8 +105,8 @@ class Hwp5:
                 SubElement(head, "style", id=number, name=_string(data, 0)[0])
             elif tag == _PARA_SHAPE and (kind := _number(data, 0, 4) >> 23 & 3):
                 depth = _number(data, 54, 4) if len(data) >= 58 else _number(data, 0, 4) >> 25 & 7
-                said = {"type": ["", "OUTLINE", "NUMBER", "BULLET"][kind], "level": str(depth)}
-                SubElement(SubElement(head, "paraPr", id=number), "heading", idRef=str(_number(data, 30)), **said)
+                said = {"type": ["", "OUTLINE", "NUMBER", "BULLET"][kind], "idRef": str(_number(data, 30))}
+                SubElement(SubElement(head, "paraPr", id=number), "heading", said, level=str(depth))
             elif tag == _NUMBERING:
                 levels, end = SubElement(head, "numbering", id=number), 0
                 for _ in range(7):
@@ -115,10 +119,11 @@ class Hwp5:
 
     def sections(self) -> Iterator[Iterator[_Element]]:
         """Yield each section's paragraphs."""
-        found = ((re.fullmatch(r"BodyText/Section(\d{1,4})", path, re.IGNORECASE), path) for path in self.paths)
+        found = ((re.fullmatch(rf"{self.body}/Section(\d{{1,4}})", path), path) for path in self.paths)
+        paths = sorted((int(match[1]), path) for match, path in found if match)
+        self.notes += [] if paths else ["it holds no section of text"]
         tree = _Tree(self.notes)
-        for _, path in sorted((int(match[1]), path) for match, path in found if match):
-            yield tree.paragraphs(self.records(path))
+        yield from (tree.paragraphs(self.records(path)) for _, path in paths)
 
     def preview(self) -> str:
         """Return the beginning of the text, which Hangul keeps apart for programs that show only that."""
@@ -198,8 +203,10 @@ class _Tree:
             return
         self.write()
         if tag == _TEXT:
-            units = struct.unpack(f"<{len(data) // 2}H", data[: len(data) // 2 * 2])
-            self.text = (node, "".join(map(chr, units)))
+            units = array(
+                "I", array("H", data[: len(data) // 2 * 2])
+            )  # a character for each unit, as places are counted
+            self.text = (node, units.tobytes().decode("utf-32", "surrogatepass"))
         elif tag == _PARAGRAPH:
             shape = {"paraPrIDRef": str(_number(data, 8)), "styleIDRef": str(_number(data, 10, 1))}
             self.path[depth:] = [_Node(SubElement(node.element if node.inner is None else node.inner, "p", shape))]
@@ -214,9 +221,11 @@ class _Tree:
         elif tag == _MEMO:
             author = self.authors.popleft() if self.authors else ""
             node.inner = SubElement(node.element, "hiddenComment", author=author)
-        elif tag in {_EQUATION, _TEXTART, _FORM}:
-            text = _form(data) if tag == _FORM else _string(data, 4 if tag == _EQUATION else 32)[0]
-            SubElement(node.element, "script" if tag == _EQUATION else "t").text = text
+        elif tag in _WORDS:
+            name, at = _WORDS[tag]
+            SubElement(node.element, name).text = _string(data, at)[0]
+        elif tag == _OLE:
+            SubElement(node.element, "ole")
 
     def write(self) -> None:
         """Put a paragraph's text into its element, with a place for each of its controls."""
@@ -284,11 +293,3 @@ def _with_deletions(units: str, ranges: bytes) -> str:
             pieces += units[at:begin], _BEGIN, units[max(begin, at) : end], _END
             at = end
     return "".join(pieces) + units[at:]
-
-
-def _form(data: bytes) -> str:
-    """Read a form field's properties: `… Value:int:1 … Caption:wstring:2:동의 …` -> `☑ 동의`."""
-    said = _string(data, 12)[0]
-    found = re.search(r"(?:Caption|Text):wstring:(\d{1,5}):(.*)", said, re.DOTALL)
-    mark = ("☑ " if "Value:int:1" in said else "☐ ") if data[:3] in (b"tbc", b"tbr") else ""
-    return mark + (found[2][: int(found[1])] if found else "")
