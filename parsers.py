@@ -18,9 +18,10 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice, takewhile, zip_longest
 from typing import IO, Any
 
 from .config import SeogaError, scrub
@@ -117,13 +118,16 @@ class Document:
 
 
 Parser = Callable[[Any, Document], Iterator[Block]]
+_INVISIBLE = "\xad\u200b\ufeff"  # soft hyphen, break without a space, byte order mark: they part words for a search
+_INVISIBLE_CODES = dict.fromkeys(map(ord, _INVISIBLE))
 
 
 def parse(
     data: bytes | IO[bytes], name: str, *, seconds: float = 25.0, recognition: Recognition | None = None
 ) -> Document:
-    """Read one file's bytes; `name` tells the format by its suffix. Raise ParseError or NeedsAction if it can't be.
+    """Read one file's bytes; `name` tells the format by its suffix, unless the bytes are surely of another.
 
+    Raise ParseError or NeedsAction if it can't be read.
     A recording (STREAMED) is not given as bytes, but as the open file. What takes longer than `seconds`, or holds more
     than MAX_TEXT_CHARS, is kept as far as it was read: "partial".
     """
@@ -132,6 +136,8 @@ def parse(
         raise ParseError(
             f"{suffix or 'a name without a suffix'} is not a format seoga reads ({', '.join(sorted(SUFFIXES))})."
         )
+    if isinstance(data, bytes):
+        suffix = _true_suffix(data, suffix)
     document = Document(recognition=recognition or Recognition())
     try:
         _collect(_PARSERS[suffix](data, document), document, seconds)
@@ -149,6 +155,34 @@ def parse(
     return document
 
 
+_SIGNATURES = {b"%PDF-": ".pdf", b"{\\rtf": ".rtf", b"HWP Document File": ".hwp", b"\x89PNG\r\n": ".png"}
+_SIGNATURES |= {b"\xff\xd8\xff": ".jpg", b"Rar!\x1a\x07": "a RAR archive", b"7z\xbc\xaf": "a 7-Zip archive"}
+_ZIPPED = {".docx": b"word/document", ".xlsx": b"xl/workbook", ".pptx": b"ppt/presentation"}  # what is in such a zip
+_ZIPPED |= {".hwpx": b"Contents/content.hpf", ".epub": b"mimetypeapplication/epub", ".odt": b"opendocument.text"}
+_PLAIN = frozenset({".csv", ".eml", ".htm", ".html", ".json", ".jsonl", ".markdown", ".md", ".rtf", ".tsv", ".txt"})
+# Of companies' encryption, as drm() of hangul.py names it:
+_WRAPPED = (b"SCDSA0", b"<DOCUMENT SAFER", b"\x9b DRMONE", b"<!-- FasooSecure", b"<## NASCA")
+
+
+def _true_suffix(data: bytes, suffix: str) -> str:
+    """Return the suffix that the content should have. Raise an error that tells what it is, if it isn't read at all."""
+    if data.startswith(_WRAPPED) and (product := import_module(".hangul", __package__).drm(data)):
+        raise NeedsAction(f"protected by {product}: save it unprotected in the company's program, or ask who can.")
+    found = next((kind for mark, kind in _SIGNATURES.items() if data.startswith(mark)), "")
+    binary = suffix not in _PLAIN and suffix != ".pdf"
+    if data.startswith(b"PK\x03\x04") and not (binary and _ZIPPED.get(suffix, b"PK") in data):
+        found = next((kind for kind, mark in _ZIPPED.items() if mark in data), "" if binary else "a zip archive")
+    elif data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") and not binary:
+        found = ".hwp" if b"HWP Document File" in data else "an Office file older than .docx, .xlsx and .pptx"
+    elif suffix not in _PLAIN and re.match(rb"(?i)\s*<(?:!doctype html|html)[\s>]", data):
+        found = ".html"
+    if not found or suffix in PICTURES or (found == ".pdf" and b"startxref" not in data[-2048:]):
+        return suffix
+    if found not in _PARSERS:
+        raise ParseError(f"this is {found}, not really a {suffix} file: save it in a format seoga reads.")
+    return found
+
+
 def _collect(blocks: Iterable[Block], document: Document, seconds: float) -> None:
     """Move blocks into the document, scrubbed, until there are no more or a limit is met."""
     deadline = time.monotonic() + seconds
@@ -159,6 +193,8 @@ def _collect(blocks: Iterable[Block], document: Document, seconds: float) -> Non
             document.partial.append(f"text beyond {MAX_TEXT_CHARS:,} characters is left out{_at(block)}")
             room = 0
         text = scrub(block.text)
+        if not text.isascii() and any(mark in text for mark in _INVISIBLE):
+            text = text.translate(_INVISIBLE_CODES)
         if text and not text.isspace():
             document.blocks.append(block if text is block.text else replace(block, text=text))
         if room == 0:
@@ -235,13 +271,14 @@ _BOMS = (  # UTF-32 before UTF-16, whose little-endian mark is the beginning of 
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-_WIDER = {
-    "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949",
-    "gb2312": "gb18030",
-    "shift_jis": "cp932",
-    "iso-8859-1": "cp1252",
+_WIDER = {  # what a declared name means in practice
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "ks_c_5601-1989", "ksc5601", "korean", "windows-949"), "cp949"),
+    **dict.fromkeys(("gb2312", "gbk", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "x-sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("iso-8859-1", "latin1", "x-user-defined"), "cp1252"),
+    "ks_c_5601-1992": "johab",
 }
+_MULTIBYTE = ("cp949", "gb18030", "cp932", "euc-jp", "big5", "johab", "iso-2022")
 _LEGACY = ["cp932", "euc_jp", "gb18030", "big5", "cp1251", "cp1252", "koi8_r"]
 
 
@@ -260,6 +297,10 @@ def _decode(data: bytes, document: Document, declared: str) -> str:
             return _replacing(data[len(bom) :], encoding, document)
     if b"\x00" in data and (text := _bare_utf16(data)):
         return text
+    if b"\x1b$" in data and data.isascii():
+        for encoding in ("iso2022_kr", "iso2022_jp_2"):
+            with suppress(UnicodeDecodeError):
+                return data.decode(encoding)
     controls = len(data) - len(data.translate(None, _CONTROLS))
     if controls * 100 > len(data):
         raise ParseError("this is binary data, not text. If it is a document, give it the suffix of its format.")
@@ -292,19 +333,45 @@ def _bare_utf16(data: bytes) -> str:
 
 
 def _legacy(data: bytes, document: Document, declared: str) -> str:
-    """Decode what isn't clean UTF-8: UTF-8 with a few broken bytes, CP949, what it says it is, or a good guess."""
-    broken = data.decode("utf-8", "replace").count("\ufffd")
-    if len(data.translate(None, _ASCII)) > 30 * broken:  # three bytes a character: ten good ones for a broken one
-        return _replacing(data, "utf-8", document)
+    """Decode what isn't clean UTF-8 by the evidence of all its bytes; what it says it is counts only where it fits."""
+    codec = _WIDER.get(declared, declared)
+    known = re.fullmatch(r"(euc|iso|windows|cp|gb|big5|shift|koi|mac|johab)[\w.:-]*", codec)
+    high = len(data.translate(None, _ASCII))  # three bytes a character in UTF-8: ten good ones for a broken one
+    is_utf8 = high > 30 * data.decode("utf-8", "replace").count("\ufffd")
+    with suppress(LookupError, UnicodeDecodeError):
+        if known and codec.startswith(_MULTIBYTE) and not is_utf8:
+            return data.decode(codec)
+    with suppress(UnicodeDecodeError):
+        if _looks_korean(data):
+            return data.decode("cp949")
+    text = "\n".join(map(_mixed_line, data.split(b"\n")))
+    broken = text.count("\ufffd") - data.count("\ufffd".encode())
+    if high > 30 * broken:
+        if broken > 0:
+            document.partial.append(
+                f"broken characters ({'UTF-8' if is_utf8 else 'CP949'}), shown as \ufffd: {broken:,}"
+            )
+        return text
+    with suppress(LookupError, UnicodeDecodeError):
+        if known:
+            return data.decode(codec)
+    return _guessed(data, document)
+
+
+def _mixed_line(line: bytes) -> str:
+    """Decode one line of a file that was put together from UTF-8 and CP949."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("cp949" if _looks_korean(line) else "utf-8", "replace")
+
+
+def _guessed(data: bytes, document: Document) -> str:
     if not re.search(rb"[\x80-\xff]{2}", data):  # lone high bytes: Western letters among ASCII
         return data.decode("cp1252", "replace")
-    if _looks_korean(data):
-        return data.decode("cp949")
-    if re.fullmatch(r"(euc|iso|ks_c|windows|cp|gb|big5|shift|koi|mac)[\w.:-]{,20}", declared):
-        try:
-            return data.decode(_WIDER.get(declared, declared))
-        except (LookupError, UnicodeDecodeError):
-            pass
+    with suppress(UnicodeDecodeError):
+        if _is_everyday(text := data.decode("johab")):  # Korean before Windows
+            return text
     from charset_normalizer import from_bytes
 
     best = from_bytes(data, cp_isolation=_LEGACY).best()
@@ -315,13 +382,16 @@ def _legacy(data: bytes, document: Document, declared: str) -> str:
 
 
 def _looks_korean(data: bytes) -> bool:
-    """Tell whether this is CP949: it decodes, and most pairs are the 2,350 everyday syllables (KS X 1001)."""
-    try:
-        data.decode("cp949")
-    except UnicodeDecodeError:
-        return False
+    """Tell whether this is CP949, by its pairs of bytes: most are the 2,350 everyday syllables (KS X 1001)."""
     pairs = [match[0] for match in islice(re.finditer(rb"[\x80-\xff][\x00-\xff]", data), 20_000)]
-    return sum(0xB0 <= pair[0] <= 0xC8 and pair[1] >= 0xA1 for pair in pairs) * 4 >= len(pairs) * 3
+    return sum(0xB0 <= pair[0] <= 0xC8 and pair[1] >= 0xA1 for pair in pairs) * 4 >= len(pairs) * 3 > 0
+
+
+def _is_everyday(text: str) -> bool:
+    """The same of text: random codes would give any of 11,172 syllables."""
+    letters = [letter for letter in text[:100_000] if letter > "\x7f"]
+    syllables = "".join(letter for letter in letters if "가" <= letter <= "힣")
+    return len(syllables.encode("euc_kr", "ignore")) * 2 >= len(letters) * 3
 
 
 # --- txt, csv, tsv, json ---
@@ -344,7 +414,9 @@ def _paragraphs(text: str) -> Iterator[Block]:
 
 def _csv(data: bytes, document: Document) -> Iterator[Block]:
     lines = _text(data, document).split("\n")
-    return _tables(_records(lines, _delimiter(lines), document))
+    said = re.fullmatch(r'"?sep=(.)"?', lines[0])  # Excel's own first line, which it neither shows nor counts
+    lines = lines[1:] if said else lines
+    return _tables(_records(lines, said[1] if said else _delimiter(lines), document))
 
 
 def _tsv(data: bytes, document: Document) -> Iterator[Block]:
@@ -395,6 +467,10 @@ def _json(data: bytes, document: Document) -> Iterator[Block]:
     except RecursionError:
         document.partial.append("nested too deeply to be read as JSON; read as plain text")
     return _paragraphs(text)
+
+
+def _jsonl(data: bytes, document: Document) -> Iterator[Block]:
+    return _grouped(("", value) for value in _json_lines(_text(data, document), document))
 
 
 def _load(text: str) -> Any:
@@ -594,21 +670,28 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LISTS = frozenset({"ul", "ol", "dl", "menu"})
 _TABLE_PARTS = frozenset({"caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr"})
 _MAIN = ("main", "article")
-_FRAME = frozenset({"nav", "footer", "aside", "header"})  # of the page, not the document, where that is marked
-_DROPPED = frozenset({"head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"})
+_FRAME_ROLES = "contains(' navigation contentinfo complementary search ', concat(' ', ., ' '))"
+_FRAME = f"//nav|//footer|//aside|//@role[{_FRAME_ROLES}]/.."
+_POPUP = "//div[@id or @class][contains(concat(@id, @class), 'ookie') or contains(concat(@id, @class), 'onsent')]"
+_POPUP_NAME = re.compile(r"(?i)(?:cookie|consent)s?[-_]?(?:consent|banner|bar|box|notice|popup|modal|overlay)")
+_DROPPED = frozenset(("head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"))
+_DROPPED |= {"datalist", "rt", "rp"}  # the readings of a ruby
+_STANDING_FOR = frozenset({"img", "input", "math", "select"})  # by what _instead() makes of them
 _LINE_TAGS = """address article aside blockquote body caption center dd details dialog div dt fieldset figcaption figure
     footer form header hr legend li main nav option p pre section summary table tbody td tfoot th thead tr"""
 _LINES = _LISTS.union(_HEADINGS, _LINE_TAGS.split())  # begin and end a line; everything else runs on within it
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_TAG = re.compile(rb"""<!(?=--).*?(?:-->|\Z)|<[!/?][^>]*|<([a-z]+)((?:[^"'>]|"[^"]*"|'[^']*')*+)""", re.I | re.S)
+_ATTRIBUTE = re.compile(rb"""([^\s"'>/=]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
+_FACTS = {name: name for name in ("author", "description", "keywords")}
+_FACTS |= {"article:author": "author", "dc.creator": "author", "og:description": "description", "date": "created"}
+_FACTS |= {"dc.date": "created", "article:published_time": "created", "article:modified_time": "modified"}
 _SPACES = re.compile(r"[ \t\n\f\xa0\x01]+")
 _MARK = "\x01"  # ends "- " and "1. ", so that a paragraph within a list item begins no new line
 
 
 def _html(data: bytes, document: Document) -> Iterator[Block]:
-    declared = _DECLARED.search(data[:2048])
-    encoding = declared[1].decode("ascii", "replace").lower() if declared else ""
-    text = _text(data, document, declared=encoding, most=MAX_HTML_CHARS)
+    text = _text(data, document, declared=_declared(data[:1024]), most=MAX_HTML_CHARS)
     from lxml import etree
 
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
@@ -617,41 +700,90 @@ def _html(data: bytes, document: Document) -> Iterator[Block]:
         document.partial.append("tags are nested too deeply; read as plain text without its structure")
         yield from _paragraphs(re.sub(r"<[^<>]*>", "", text))
     elif root is not None:
-        document.title = root.findtext(".//head/title") or ""
-        for meta in root.iter("meta"):
-            name, value = (meta.get("name") or "").casefold(), meta.get("content")
-            if name in ("author", "description", "keywords") and value:
-                document.metadata[name] = value
-        yield from _html_blocks(root, _kept_frames(root))
+        _describe(root, document)
+        _hide_frame(root)
+        if not _holds(root, 1):  # a page that its script would fill
+            for element in list(root.iter("noscript")):
+                element.tag = "div"
+        yield from _html_blocks(root)
 
 
-def _kept_frames(root: Any) -> set[Any] | None:
-    """Give the headers and the like that hold the document or its title; None if no element says which that is."""
+def _declared(head: bytes) -> str:
+    """Return the encoding that a page's first bytes declare, found as the HTML standard's prescan does; or ""."""
+    for tag, inside in _TAG.findall(head):
+        said = {name.lower(): value.strip(b"\"'") for name, value in reversed(_ATTRIBUTE.findall(inside))}
+        label = said.get(b"charset", b"")
+        if not label and said.get(b"http-equiv", b"").lower() == b"content-type":
+            found = re.search(rb"""charset\s*=\s*["']?([^\s;"']+)""", said.get(b"content", b""), re.IGNORECASE)
+            label = found[1] if found else b""
+        if label and tag.lower() == b"meta":
+            return label.decode("ascii", "replace").strip().lower()
+    xml = re.match(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([^"'>]+)""", head)
+    return xml[1].decode("ascii", "replace").lower() if xml else ""
+
+
+def _describe(root: Any, document: Document) -> None:
+    document.title = root.findtext(".//head/title") or ""
+    document.metadata |= {"language": root.get("lang")} if root.get("lang") else {}
+    for meta in root.iter("meta"):
+        name = (meta.get("name") or meta.get("property") or "").casefold()
+        value = " ".join((meta.get("content") or "").split())
+        if name == "og:title" and not document.title.strip():
+            document.title = value
+        elif value and name in _FACTS:
+            is_time = re.match(r"\d{4}-\d\d-\d\dT", value)
+            document.metadata.setdefault(_FACTS[name], value[:10] if is_time else value)
+
+
+def _hide_frame(root: Any) -> None:
+    """Hide what belongs to the page, not the document: menus, footers, pop-ups; unless little else would be left."""
+    marked, kept = _kept_frames(root)
+    within = _MAIN if marked else (*_MAIN, "section", "blockquote", "td", "li")
+    found = root.xpath(f"{_FRAME}|//header|//@role[.='banner']/.." if marked else _FRAME)
+    frames = [frame for frame in found if frame not in kept and next(frame.iterancestors(*within), None) is None]
+    small = [popup for popup in root.xpath(_POPUP) if _POPUP_NAME.search(f"{popup.get('id')} {popup.get('class')}")]
+    small += root.xpath("//@aria-hidden[.='true']/..")  # of a page behind an open dialogue, it's all but that
+    frames += [element for element in small if element not in kept and not _holds(element, 2000)]
+    for frame in frames:
+        frame.set("hidden", "")
+    if not marked and frames and not _holds(root, 1000):
+        for frame in frames:
+            del frame.attrib["hidden"]
+
+
+def _holds(element: Any, size: int) -> bool:
+    """Tell whether there are so many characters to be read in an element."""
+    for block in islice(_html_blocks(element), size):
+        size -= len(block.text.strip())
+        if size <= 0:
+            return True
+    return False
+
+
+def _kept_frames(root: Any) -> tuple[bool, set[Any]]:
+    """Tell whether an element says which is the document, and give what holds it, or its title."""
     outermost = [main for main in root.iter(*_MAIN) if next(main.iterancestors(*_MAIN), None) is None]
     marked = [main for main in outermost if any(text.strip() for text in main.itertext())]
-    if not marked:
-        return None
     titles = list(root.iter("h1"))
     if any(next(title.iterancestors(*_MAIN), None) is not None for title in titles):
         titles = []
-    kept = set[Any]()
+    kept = set[Any](marked)
     for element in marked + titles:
         for ancestor in element.iterancestors():
             if ancestor in kept:
                 break
             kept.add(ancestor)
-    return kept
+    return bool(marked), kept
 
 
-def _html_blocks(root: Any, kept: set[Any] | None) -> Iterator[Block]:
+def _html_blocks(root: Any) -> Iterator[Block]:
     """Walk the tree in document order, gathering lines until something ends the block. Iterative: depth is hostile."""
     from lxml.etree import iterwalk
 
-    line, lists, inside = list[str](), list[int](), 0  # `lists` counts the items of each open list
+    line, lists = list[str](), list[int]()  # `lists` counts the items of each open list
     walk = iterwalk(root, events=("start", "end"))
     for event, element in walk:
         tag, starts = element.tag, event == "start"
-        inside += (1 if starts else -1) if tag in _MAIN else 0
         if not starts and tag in _LISTS and not _is_hidden(element):
             lists.pop()
         if tag in _LINES and lists:
@@ -661,29 +793,30 @@ def _html_blocks(root: Any, kept: set[Any] | None) -> Iterator[Block]:
         if not starts:
             _add(line, element.tail if element is not root else "")
             continue
-        is_frame = kept is not None and not inside and tag in _FRAME and element not in kept
-        own = iter(()) if is_frame or _is_hidden(element) else _own_blocks(element)
+        own = iter(()) if _is_hidden(element) else _own_blocks(element)
         if own is not None:
             yield from _gathered(line) if tag in _LINES else ()
             yield from own
             walk.skip_subtree()
             continue
+        if tag in _STANDING_FOR:
+            _add(line, _instead(element), as_it_is=True)
+            walk.skip_subtree()
+            continue
         if tag in _LISTS:
-            lists.append(0)
+            start = element.get("start", "") if tag == "ol" else ""
+            lists.append(int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0)
         _add(line, _leading(element, lists), as_it_is=True)
         _add(line, element.text)
     yield from _gathered(line)
 
 
 def _leading(element: Any, lists: list[int]) -> str:
-    """Give what stands before an element's own text: a list mark, a line end, a picture's description."""
+    """Give what stands before an element's own text: a list mark, a line end."""
     if element.tag == "br":
         return "\n"
     if element.tag == "dd":
         return f": {_MARK}"
-    if element.tag == "img":
-        alt = " ".join((element.get("alt") or "").split())
-        return f"[{alt}]" if alt else ""
     if element.tag != "li":
         return ""
     lists[-1:] = [number + 1 for number in lists[-1:]]
@@ -692,10 +825,31 @@ def _leading(element: Any, lists: list[int]) -> str:
     return "\t" * (min(len(lists), MAX_LIST_DEPTH) - 1) + (f"{lists[-1]}. {_MARK}" if numbered else f"- {_MARK}")
 
 
+def _instead(element: Any) -> str:
+    """Give what is seen of a picture, an equation, a form's control: its description, source, value."""
+    if element.tag == "img":
+        alt = " ".join((element.get("alt") or "").split())
+        return f"[{alt}]" if alt else ""
+    if element.tag == "select":
+        options = list(element.iter("option"))
+        chosen = [option for option in options if option.get("selected") is not None] or options[:1]
+        return ", ".join(" ".join((option.text or "").split()) for option in chosen)
+    if element.tag == "input":
+        kind = (element.get("type") or "text").casefold()
+        if kind in {"checkbox", "radio"}:
+            return "[x] " if element.get("checked") is not None else "[ ] "
+        is_text = kind in {"text", "search", "email", "url", "tel", "number"} or kind.startswith(("date", "time"))
+        return (element.get("value") or "") if is_text else ""
+    source = next((note.text for note in element.iter("annotation") if "tex" in note.get("encoding", "")), None)
+    tex = " ".join((element.get("alttext") or source or "").split())
+    plain = (item.text or "" for item in element.iter() if not str(item.tag).startswith("annotation"))
+    return f"[math: {tex}]" if tex else " ".join("".join(plain).split())
+
+
 def _is_hidden(element: Any) -> bool:
     return (
         element.tag in _DROPPED
-        or element.get("hidden") is not None
+        or element.get("hidden", "until-found") != "until-found"
         or _HIDDEN_STYLE.search(element.get("style") or "") is not None
     )
 
@@ -743,8 +897,11 @@ def _inner_text(element: Any) -> str:
             pieces.append("\n")
         if starts and _is_hidden(inner):
             walk.skip_subtree()
+        elif starts and inner.tag in _STANDING_FOR:
+            pieces.append(_instead(inner))
+            walk.skip_subtree()
         elif starts:
-            pieces.append(inner.text or (inner.get("alt") if inner.tag == "img" else "") or "")
+            pieces.append(inner.text or "")
         elif inner is not element:
             pieces.append(inner.tail or "")
     return "".join(pieces)
@@ -773,19 +930,33 @@ def _is_layout(table: Any) -> bool:
 def _html_table(table: Any) -> Iterator[Block]:
     for caption in table.iterchildren("caption"):
         yield Block("text", " ".join(_inner_text(caption).split()))
-    yield from _tables((0, cells) for cells in _filled(row for row in _own_rows(table) if not _is_hidden(row)))
+    rows = [row for row in _own_rows(table) if not _is_hidden(row)]
+    heads = sum(1 for _ in takewhile(_is_head, rows[:4]))
+    grid = _filled(rows, heads if 1 < heads < len(rows) else 0)
+    if 1 < heads < len(rows):  # several rows of header become one
+        top = zip_longest(*islice(grid, heads), fillvalue="")
+        grid = chain([[" ".join(dict.fromkeys(filter(None, column))) for column in top]], grid)
+    yield from _tables((0, cells) for cells in grid)
 
 
-def _filled(rows: Iterable[Any]) -> Iterator[list[str]]:
-    """Lay cells on the grid: one that spans rows is repeated in each, one that spans columns has blanks beside it."""
+def _is_head(row: Any) -> bool:
+    return (len(row) > 0 and all(cell.tag == "th" for cell in row)) or row.getparent().tag == "thead"
+
+
+def _filled(rows: Iterable[Any], heads: int) -> Iterator[list[str]]:
+    """Lay cells on the grid: one that spans rows is repeated in each, one that spans columns has blanks beside it.
+
+    In the first `heads` rows, it is repeated, as what stands below in each of its columns needs it.
+    """
     hanging: dict[int, tuple[int, str]] = {}  # column -> rows still to fill, text
-    for row in rows:
+    for number, row in enumerate(rows):
         cells = list[str]()
         for cell in row.iterchildren("td", "th"):
             _hang(cells, hanging)
             text = " ".join(_inner_text(cell).split())
             down = _span(cell, "rowspan", 1000)
-            for shown in [text, *[""] * (_span(cell, "colspan", 100) - 1)]:
+            beside = text if number < heads and len(text) <= 100 and len(row) > 1 else ""
+            for shown in [text, *[beside] * (_span(cell, "colspan", 100) - 1)]:
                 if down > 1 and len(cells) < MAX_HTML_COLUMNS:
                     hanging[len(cells)] = (down - 1, shown if len(shown) <= 100 else "")
                 cells.append(shown)
@@ -828,6 +999,8 @@ _PARSERS: dict[str, Parser] = {
     ".hwp": _in("hangul", "hwp"),
     ".hwpx": _in("hangul", "hwpx"),
     ".json": _json,
+    ".jsonl": _jsonl,
+    ".markdown": _markdown,
     ".md": _markdown,
     ".odt": _in("opendocument", "odt"),
     ".pdf": _in("pages", "pdf"),
