@@ -27,12 +27,14 @@ from .office import Package, describe
 from .parsers import Document, NeedsAction, ParseError
 
 MAX_UNPACKED_BYTES = 100_000_000  # of all streams of one file
-MAX_RECORDS = 3_000_000  # of one stream; 1,000 pages take some 200,000
-MAX_PARTS = 400_000  # records and controls in one paragraph of the body, tables and all; they take some 200 MB
+MAX_RECORDS = 2_000_000  # of all streams; 1,000 pages take some 200,000
+MAX_PARTS = 300_000  # paragraphs, cells, controls in one paragraph of the body, as a table; they take some 250 MB
+MAX_TEXT_BYTES = 8_000_000  # of one paragraph
 MAX_LEVELS = 60  # of records in each other: 30 tables
 
 _NUMBERING, _PARA_SHAPE, _STYLE = 23, 25, 26  # tags of records
 _PARAGRAPH, _TEXT, _LETTERS, _LINES, _RANGES, _CONTROL, _LIST = 66, 67, 68, 69, 70, 71, 72
+_OF_TEXT = frozenset({_TEXT, _LETTERS, _LINES, _RANGES})
 _COMPONENT, _TABLE, _OLE, _MEMO = 76, 77, 84, 93
 _WORDS = {88: ("script", 4), 90: ("t", 32), 91: ("form", 12)}  # tag -> element, where the text is: 90 is decorated text
 _DELETED = 17  # kind of a range
@@ -71,14 +73,14 @@ class Hwp5:
     """What is damaged is read as far as it is whole, and told in `notes`."""
 
     def __init__(self, data: bytes, document: Document) -> None:
-        self.notes, self.bytes_left = document.partial, MAX_UNPACKED_BYTES
+        self.notes, self.bytes_left, self.records_left = document.partial, MAX_UNPACKED_BYTES, MAX_RECORDS
         try:
             if _number(data, 44, 4) > len(data) >> 9:  # sectors of its table: olefile would read them all
                 raise OSError("its table of sectors is larger than the file")
             self.ole = olefile.OleFileIO(io.BytesIO(data))
             head = self.ole.openstream("FileHeader").read()
         except Exception as error:  # noqa: BLE001 - olefile raises IndexError and others, beside its own
-            if "FileHeader".encode("utf-16-le") not in data:
+            if b"HWP Document File" not in data:
                 Package(data, document, "hwpx")  # raises: it is what another program wrote
             raise ParseError(f"damaged ({error}). Open it in Hangul, and save it anew.") from None
         for bits, what in _LOCKS:
@@ -101,6 +103,8 @@ class Hwp5:
         for tag, _, data in self.records("DocInfo"):
             number = str(counts.get(tag, 0))
             counts[tag] = int(number) + 1
+            if counts[tag] > 1 << 16:  # no paragraph can refer to more
+                break
             if tag == _STYLE:
                 SubElement(head, "style", id=number, name=_string(data, 0)[0])
             elif tag == _PARA_SHAPE and (kind := _number(data, 0, 4) >> 23 & 3):
@@ -132,9 +136,8 @@ class Hwp5:
 
     def records(self, path: str) -> Iterator[_Record]:
         data, at = self.stream(path), 0
-        for _ in range(MAX_RECORDS):
-            if at >= len(data):
-                break
+        while at < len(data) and self.records_left > 0:
+            self.records_left -= 1
             word, start = _number(data, at, 4), at + 4
             size = word >> 20
             if size == 0xFFF:
@@ -181,9 +184,11 @@ class _Tree:
             depth = min(level + 1, len(self.path), MAX_LEVELS)
             if tag == _PARAGRAPH and depth == 1:
                 yield from self.done()
-            self.parts += 1
+            self.parts += tag not in _OF_TEXT
             if self.parts < MAX_PARTS:
-                self.take(tag, self.path[depth - 1], depth, data)
+                self.take(tag, self.path[depth - 1], depth, data[:MAX_TEXT_BYTES])
+            if len(data) > MAX_TEXT_BYTES:
+                self.notes.append(f"a paragraph of {len(data):,} bytes is cut short")
         yield from self.done()
 
     def done(self) -> list[_Element]:
@@ -199,7 +204,7 @@ class _Tree:
     def take(self, tag: int, node: _Node, depth: int, data: bytes) -> None:
         if tag == _RANGES and self.text:
             self.text = (self.text[0], _with_deletions(self.text[1], data))
-        if tag in {_LETTERS, _LINES, _RANGES}:
+        if tag in _OF_TEXT - {_TEXT}:
             return
         self.write()
         if tag == _TEXT:
@@ -238,8 +243,9 @@ class _Tree:
             at = found.end()
             if token[0] not in _HAS_RECORD and token not in (_BEGIN, _END) and at <= len(units):
                 continue
-            text = "".join(pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            SubElement(node.element, "t").text = _NOT_XML.sub("", text)
+            if text := "".join(pieces):
+                text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+                SubElement(node.element, "t").text = _NOT_XML.sub("", text)
             pieces = []
             if token in (_BEGIN, _END):
                 SubElement(node.element, "deleteBegin" if token == _BEGIN else "deleteEnd")
