@@ -128,6 +128,16 @@ def set_up(
     return Change(path, before, after, backup)
 
 
+def has_entry(client: Client, home: Path) -> bool:
+    """Tell whether the client's file has seoga's entry; one that can't be read has none."""
+    try:
+        text, _ = _read(client.path(home))
+        section = _root(text).find(client.key) if text.strip() else None
+        return section is not None and _object(text, section, client.key).find(NAME) is not None
+    except (ConfigError, ValueError):
+        return False
+
+
 def _read(path: Path) -> tuple[str, bytes]:
     try:
         data = path.read_bytes() if path.stat().st_size <= MAX_SETTINGS_BYTES else None

@@ -405,7 +405,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 # --- keys ---
 
-_KEY_VARIABLES = {
+KEY_PRESETS = {
     "openai": "OPENAI_API_KEY",
     "claude": "ANTHROPIC_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
@@ -418,4 +418,4 @@ _KEY_VARIABLES = {
 
 def key_variable(preset: str) -> str:
     """Return the environment variable that holds the key of an `apiKeyPreset`: `OpenAI` -> `OPENAI_API_KEY`."""
-    return _KEY_VARIABLES.get(preset.casefold(), re.sub(r"[^A-Z0-9]+", "_", preset.upper()).strip("_") + "_API_KEY")
+    return KEY_PRESETS.get(preset.casefold(), re.sub(r"[^A-Z0-9]+", "_", preset.upper()).strip("_") + "_API_KEY")

@@ -17,9 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .clients import CLIENTS, entry, set_up
+from .clients import command as start_command
 from .config import (
     VERSION,
     Config,
@@ -36,7 +39,7 @@ from .index import COUNTERS, Outcome, Progress, Stop, preview, run
 from .queue import QUEUE_NAME, Queue, prune_orphans, work_through
 from .server import serve
 from .store import LockedError, Store
-from .tools import IndexInfo, SearchHit, SearchResults, Tools, forget, register
+from .tools import IndexInfo, SearchHit, SearchResults, Tools, forget, homeless, register
 
 DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
 SNIPPET_CHARS = 280
@@ -122,6 +125,16 @@ def _add_people_commands(commands: Any) -> None:
     remove = _command(commands, "remove", _remove, "forget a knowledge base and its index; never a document")
     remove.add_argument("kb", metavar="KB", help="id or name")
     remove.add_argument("--yes", action="store_true", help="don't ask")
+
+    doctor = _command(commands, "doctor", _doctor, "look at what works here, and say what to do about what doesn't")
+    doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
+
+    client = _command(commands, "setup", _setup, "put seoga into an MCP client's settings", base=False)
+    client.add_argument("--client", choices=list(CLIENTS), help="the client; its file is found, and a copy is kept")
+    client.add_argument("--print", action="store_true", help="only print the entry, for any other client")
+    client.add_argument("--undo", action="store_true", help="take seoga out of the client's settings again")
+    client.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    client.add_argument("--base-path", metavar="P", help="have the client's seoga use the knowledge bases there")
 
     measure = _command(commands, "eval", _eval, "measure search with questions whose documents are known")
     measure.add_argument("--kb", help="knowledge base, by id or name (default: the only one)")
@@ -454,6 +467,54 @@ def _remove(args: argparse.Namespace) -> int:
     forget(config)
     print(f"Removed {_shown(config.name)}. No document was touched.")
     return DONE
+
+
+# --- this machine ---
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from .doctor import FAULT, examine
+
+    checks = examine(base_folder(args.base_path))
+    faulty = any(check.state == FAULT for check in checks)
+    if args.json:
+        _print_json({"ok": not faulty, "checks": [asdict(check) for check in checks]})
+        return FAILED if faulty else DONE
+    for check in checks:
+        state = _paint(f"{check.state:7}", {"ok": "32", "missing": "33", "fault": "31"}[check.state])
+        print(f"{state} {check.name}: {_shown(homeless(check.seen))}")
+        if check.remedy:
+            print(f"        {_shown(homeless(check.remedy))}")
+    return FAILED if faulty else DONE
+
+
+def _setup(args: argparse.Namespace) -> int:
+    """Change a client's settings, or print what belongs there."""
+    variables = {"SEOGA_HOME": str(base_folder(args.base_path))} if args.base_path else {}
+    start = start_command()
+    if args.print or not args.client:
+        client = CLIENTS[args.client or "claude-desktop"]
+        _print_json({client.key: {"seoga": entry(client, start, variables)}})
+        return DONE if args.print else _usage(f"Name one with --client: {', '.join(CLIENTS)}.")
+    client = CLIENTS[args.client]
+    change = set_up(client, Path.home(), start=start, variables=variables, undo=args.undo, dry_run=args.dry_run)
+    if not change.is_needed:
+        print(f"{change.path}: {'no entry of seoga is' if args.undo else 'seoga is already'} there; nothing to change.")
+        return DONE
+    before, after = (text.splitlines() for text in (change.before, change.after))
+    print(f"{change.path}{' would be changed' if args.dry_run else ''}:")
+    lines = unified_diff(before, after, lineterm="", n=1)
+    print("\n".join(_shown(line) for line in lines if line[:3] not in ("---", "+++")))
+    if change.backup:
+        print(f"The file as it was: {change.backup}")
+    if not args.undo and not args.dry_run:
+        print(client.next_step)
+    return DONE
+
+
+def _usage(text: str) -> int:
+    _say(text)
+    return FAILED
 
 
 # --- measuring ---
