@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""Index mutants of one good document per format, and say what they cost: whatever is in a file, the indexer lives on.
+
+    mutant = good document, damaged by a seed: `docx-1-42` is the 42nd of seed 1, and the same each time
+
+Each round is a folder of mutants and a run of the real indexer over it, with its limited children. By format: statuses,
+children that died, longest seconds, largest memory. Exit code 1 if the run itself broke, the index isn't sound, a file
+took over MAX_SECONDS, a child held more than its limit, or anything was left behind. A child that died of a mutant is
+counted and named, no more: the file is `failed` and the others are read. Worth a look nevertheless.
+
+Seconds are those between a child's answers, its start included. Memory is the child's peak resident set: exact
+on Linux, elsewhere sampled each SAMPLE_SECONDS. Programs that it starts (Tesseract) have the same limit, each their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import random
+import re
+import struct
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from seoga import reading
+from seoga.config import Config, new_config
+from seoga.index import run
+from seoga.parsers import SUFFIXES
+from seoga.store import FAILED, NEEDS_ACTION, FileRecord, Store
+
+MAX_SECONDS = 30.0
+SLACK_BYTES = 128 * 1024 * 1024  # the program itself; reading.py allows as much
+SAMPLE_SECONDS = 0.02
+ROUND = 400  # mutants in a folder
+EMPTY = "no text was found in it"
+DIED = ("crashed the program", "took too long", "needs more than")
+
+
+# --- measuring a run ---
+
+
+@dataclass(slots=True)
+class Cost:
+    seconds: float = 0.0
+    peak: int = 0  # bytes beyond nothing: the whole resident set
+    limit: int = 0  # what the child may hold
+
+
+class Measured(reading.Child):
+    """A child that is timed and weighed with each document it reads."""
+
+    costs: dict[str, Cost] = {}  # noqa: RUF012 - of the run at hand, by path
+    all: list[Measured] = []  # noqa: RUF012
+
+    def __init__(self, folder: str, speech: threading.Lock) -> None:
+        super().__init__(folder, speech)
+        self.path = ""
+        self.all.append(self)
+
+    def read(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        waiting = list(requests)
+        began = self.next(waiting)
+        for path, answer in super().read(requests):
+            if "status" not in answer:
+                yield path, answer
+                continue
+            self.weigh()
+            self.costs[path].seconds = time.monotonic() - began
+            waiting.pop(0)
+            self.path = ""
+            yield path, answer
+            began = self.next(waiting)
+
+    def next(self, waiting: list[dict[str, Any]]) -> float:
+        if waiting:
+            self.path = waiting[0]["path"]
+            self.costs[self.path] = Cost(limit=waiting[0]["memory"] + SLACK_BYTES)
+            if self._process:
+                with suppress(OSError):
+                    Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")  # the peak begins anew
+        return time.monotonic()
+
+    def weigh(self) -> None:
+        process, path = self._process, self.path
+        if process and path:
+            self.costs[path].peak = max(self.costs[path].peak, peak_of(process.pid))
+
+
+def peak_of(pid: int) -> int:
+    try:
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) * 1024 if found else 0
+    except OSError:
+        with suppress(psutil.Error):
+            return int(psutil.Process(pid).memory_info().rss)
+        return 0
+
+
+@contextmanager
+def measuring() -> Iterator[dict[str, Cost]]:
+    """Have the indexer's children measured; gives path -> cost."""
+    over, child = threading.Event(), reading.Child
+    Measured.costs, Measured.all = {}, []
+
+    def sample() -> None:
+        while not over.wait(SAMPLE_SECONDS):
+            for one in list(Measured.all):
+                one.weigh()
+
+    sampler = threading.Thread(target=sample, daemon=True)
+    sampler.start()
+    reading.Child = Measured  # type: ignore[misc]
+    try:
+        yield Measured.costs
+    finally:
+        reading.Child = child  # type: ignore[misc]
+        over.set()
+        sampler.join()
+
+
+def status_of(record: FileRecord) -> str:
+    if record.state in (FAILED, NEEDS_ACTION):
+        return "failed" if record.state == FAILED else "needs_action"
+    return "empty" if record.reason == EMPTY else "partial" if record.reason else "ok"
+
+
+def left_behind(config: Config) -> list[str]:
+    """Name the processes and temporary files that a run left."""
+    started = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
+    return started + [str(path) for path in [config.folder / "reading"] if path.exists()]
+
+
+# --- mutants ---
+
+ZIPPED = {".docx", ".xlsx", ".pptx", ".hwpx", ".odt", ".epub"}
+TEXTUAL = {".txt", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".rtf", ".eml", ".pdf"}
+NUMBERS = [b"0", b"-1", b"65536", b"2147483648", b"99999999999999999999", b"1e999", b"NaN", b""]
+
+
+def helper(name: str) -> Any:
+    """Import a file of tests/ by its path."""
+    path = Path(__file__).resolve().parent.parent / "tests" / f"{name}.py"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def damaged(data: bytes, chance: random.Random, *, textual: bool) -> bytes:
+    """Damage bytes in one to four ways."""
+    for _ in range(chance.randint(1, 4)):
+        low, high = sorted((chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)))
+        high = min(high, low + chance.choice((1, 4, 64, 1024, 1 << 30)))
+        block, way = data[low:high], chance.randrange(9)
+        if way == 0 and data:
+            at = chance.randrange(len(data))
+            data = data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+        elif way == 1:
+            data = data[:low] + chance.randbytes(min(len(block), 64)) + data[low + min(len(block), 64) :]
+        elif way == 2:
+            data = data[:low]
+        elif way == 3:
+            data = data[:high] + block[:5000] * chance.choice((1, 2, 50)) + data[high:]
+        elif way == 4:
+            data = data[:low] + data[high:]
+        elif way == 5:
+            data = data[:low] + chance.randbytes(chance.randint(1, 64)) + data[low:]
+        elif way == 6:
+            data = data[high:] + block + data[:low]
+        elif way == 7:
+            data = data[:low] + bytes([chance.choice((0, 255, 32, 127))]) * len(block[:5000]) + data[low + 5000 :]
+        elif textual:
+            data = with_another_number(data, chance)
+        else:
+            value = chance.choice((0, 1, 2**15, 2**31 - 1, 2**32 - 1))
+            data = data[:low] + struct.pack(chance.choice("<>") + "L", value) + data[low + 4 :]
+    return data
+
+
+def with_another_number(data: bytes, chance: random.Random) -> bytes:
+    places = list(re.finditer(rb"\d{1,20}", data))
+    if not places:
+        return data
+    place = chance.choice(places)
+    return data[: place.start()] + chance.choice(NUMBERS) + data[place.end() :]
+
+
+def mutant(suffix: str, good: bytes, seed: str) -> bytes:
+    """Damage a good document; what is packed in it is mostly damaged within, so that its checksums are right."""
+    chance = random.Random(seed)
+    if chance.random() < 0.2:
+        return damaged(good, chance, textual=suffix in TEXTUAL)
+    if suffix in ZIPPED:
+        return damaged_zip(good, chance)
+    if suffix == ".hwp":
+        return damaged_hwp(chance)
+    if suffix == ".pdf" and chance.random() < 0.5:
+        return damaged_pdf(good, chance)
+    return damaged(good, chance, textual=suffix in TEXTUAL)
+
+
+def damaged_zip(good: bytes, chance: random.Random) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(good)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name in chance.sample(sorted(parts), chance.choice((1, 1, 1, 2))):
+        parts[name] = damaged(parts[name], chance, textual=chance.random() < 0.9)
+    if chance.random() < 0.1:
+        parts.pop(chance.choice(sorted(parts)))
+    return bytes(helper("hostile").zipped(parts))
+
+
+def damaged_hwp(chance: random.Random) -> bytes:
+    """Damage the records of a section before they are packed, or a link of the container."""
+    hostile, ordinary = helper("hostile"), helper("ordinary")
+    section = b"".join(map(hostile.hwp_paragraph, ordinary.paragraphs(6))) + hostile.hwp_table(2, 2)
+    if chance.random() < 0.7:
+        return bytes(hostile.hwp(damaged(section, chance, textual=False)))
+    number, index, value = chance.randrange(5), chance.randrange(5), chance.choice((0, 1, 2, 7, 2**31, 2**32 - 2))
+    return bytes(hostile.hwp(section, entry=hostile.at(number, index, value)))
+
+
+def damaged_pdf(good: bytes, chance: random.Random) -> bytes:
+    """Unpack a stream, damage it and pack it again; the references behind it no longer fit, which viewers mend."""
+    places = list(re.finditer(rb"stream\r?\n(.*?)endstream", good, re.DOTALL))
+    place = chance.choice(places)
+    inner = place[1]
+    with suppress(zlib.error):
+        inner = zlib.compress(damaged(zlib.decompress(inner), chance, textual=True))
+    return good[: place.start(1)] + inner + good[place.end(1) :]
+
+
+# --- rounds ---
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a format's mutants."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    deaths: dict[str, str] = field(default_factory=dict)  # seed -> reason
+    faults: list[str] = field(default_factory=list)  # for which the exit code is 1
+    seconds: float = 0.0
+    peak: int = 0
+
+
+def fuzz(counts: dict[str, int], seed: int, folder: Path, say: Callable[[str], None] = print) -> dict[str, Tally]:
+    """Index so many mutants of each suffix, in rounds that mix them; returns suffix -> tally."""
+    small = helper("ordinary").SMALL
+    good = {suffix: small[suffix]() for suffix in counts}
+    names = [f"{suffix[1:]}-{seed}-{n}" for suffix, count in counts.items() for n in range(count)]
+    random.Random(seed).shuffle(names)
+    tallies = {suffix: Tally() for suffix in counts}
+    for low in range(0, len(names), ROUND):
+        docs = folder / f"mutants-{low}"
+        docs.mkdir()
+        for name in names[low : low + ROUND]:
+            suffix = f".{name.split('-')[0]}"
+            (docs / f"{name}{suffix}").write_bytes(mutant(suffix, good[suffix], name))
+        index_round(docs, new_config(folder / "base", [str(docs)], kb_id=f"kb{low}"), tallies)
+        say(f"{min(low + ROUND, len(names)):,} of {len(names):,}")
+    return tallies
+
+
+def index_round(docs: Path, config: Config, tallies: dict[str, Tally]) -> None:
+    any_tally = next(iter(tallies.values()))
+    try:
+        with measuring() as costs:
+            run(config)
+        with closing(Store.open_writer(config.database)) as store:
+            any_tally.faults += [f"{docs.name}: {fault}" for fault in store.check()]
+            files = store.files()
+    except Exception as error:  # noqa: BLE001 - a dead indexer is what is looked for
+        any_tally.faults.append(f"{docs.name}: the indexer died: {type(error).__name__}: {error}")
+        return
+    any_tally.faults += [f"{docs.name} left {what}" for what in left_behind(config)]
+    for path in sorted(docs.iterdir()):
+        record, cost, tally = files.get(str(path)), costs.get(str(path), Cost()), tallies[path.suffix]
+        if record is None:
+            tally.faults.append(f"{path.stem}: it is not in the index")
+            continue
+        tally.statuses[status_of(record)] += 1
+        tally.seconds, tally.peak = max(tally.seconds, cost.seconds), max(tally.peak, cost.peak)
+        if record.reason.startswith(DIED):
+            tally.deaths[path.stem] = record.reason
+        if cost.seconds > MAX_SECONDS or "took too long" in record.reason:
+            tally.faults.append(f"{path.stem}: {cost.seconds:.1f} s")
+        if cost.peak > cost.limit:
+            tally.faults.append(f"{path.stem}: {cost.peak / 1e6:,.0f} MB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=2000, help="mutants in all, shared among the formats")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--format", action="append", help="a suffix without its dot; again for more (default: all)")
+    parser.add_argument("--keep", type=Path, help="write the mutants that a child died of into this folder")
+    options = parser.parse_args()
+    suffixes = [f".{name}" for name in options.format] if options.format else sorted(SUFFIXES)
+    shares = {suffix: -(-options.count // len(suffixes)) for suffix in suffixes}
+    with tempfile.TemporaryDirectory() as folder:
+        tallies = fuzz(shares, options.seed, Path(folder), say=lambda line: print(line, file=sys.stderr))
+    for suffix, tally in tallies.items():
+        counts = ", ".join(f"{count} {status}" for status, count in tally.statuses.most_common())
+        print(f"{suffix:10} {counts}; at most {tally.seconds:.1f} s, {tally.peak / 1e6:,.0f} MB")
+        for name, reason in tally.deaths.items():
+            print(f"           a child died of {name}: {reason[:60]}")
+            if options.keep:
+                options.keep.mkdir(exist_ok=True)
+                (options.keep / f"{name}{suffix}").write_bytes(mutant(suffix, helper("ordinary").SMALL[suffix](), name))
+    faults = [fault for tally in tallies.values() for fault in tally.faults]
+    print(*(f"FAULT {fault}" for fault in faults), sep="\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
