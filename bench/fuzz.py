@@ -7,9 +7,7 @@ Each round is a folder of mutants and a run of the real indexer over it, with it
 children that died, longest seconds, largest memory. Exit code 1 if the run itself broke, the index isn't sound, a file
 took over MAX_SECONDS, a child held more than its limit, or anything was left behind. A child that died of a mutant is
 counted and named, no more: the file is `failed` and the others are read. Worth a look nevertheless.
-
-Seconds are those between a child's answers, its start included. Memory is the child's peak resident set: exact
-on Linux, elsewhere sampled each SAMPLE_SECONDS. Programs that it starts (Tesseract) have the same limit, each their own.
+How seconds and memory are measured stands in tests/measured.py.
 """
 
 from __future__ import annotations
@@ -22,132 +20,23 @@ import re
 import struct
 import sys
 import tempfile
-import threading
-import time
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from seoga import reading
 from seoga.config import Config, new_config
 from seoga.index import run
 from seoga.parsers import SUFFIXES
-from seoga.store import FAILED, NEEDS_ACTION, FileRecord, Store
+from seoga.store import Store
 
 MAX_SECONDS = 30.0
-SLACK_BYTES = 128 * 1024 * 1024  # the program itself; reading.py allows as much
-SAMPLE_SECONDS = 0.02
 ROUND = 400  # mutants in a folder
-EMPTY = "no text was found in it"
-DIED = ("crashed the program", "took too long", "needs more than")
-
-
-# --- measuring a run ---
-
-
-@dataclass(slots=True)
-class Cost:
-    seconds: float = 0.0
-    peak: int = 0  # bytes beyond nothing: the whole resident set
-    limit: int = 0  # what the child may hold
-
-
-class Measured(reading.Child):
-    """A child that is timed and weighed with each document it reads."""
-
-    costs: dict[str, Cost] = {}  # noqa: RUF012 - of the run at hand, by path
-    all: list[Measured] = []  # noqa: RUF012
-
-    def __init__(self, folder: str, speech: threading.Lock) -> None:
-        super().__init__(folder, speech)
-        self.path = ""
-        self.all.append(self)
-
-    def read(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        waiting = list(requests)
-        began = self.next(waiting)
-        for path, answer in super().read(requests):
-            if "status" not in answer:
-                yield path, answer
-                continue
-            self.weigh()
-            self.costs[path].seconds = time.monotonic() - began
-            waiting.pop(0)
-            self.path = ""
-            yield path, answer
-            began = self.next(waiting)
-
-    def next(self, waiting: list[dict[str, Any]]) -> float:
-        if waiting:
-            self.path = waiting[0]["path"]
-            self.costs[self.path] = Cost(limit=waiting[0]["memory"] + SLACK_BYTES)
-            if self._process:
-                with suppress(OSError):
-                    Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")  # the peak begins anew
-        return time.monotonic()
-
-    def weigh(self) -> None:
-        process, path = self._process, self.path
-        if process and path:
-            self.costs[path].peak = max(self.costs[path].peak, peak_of(process.pid))
-
-
-def peak_of(pid: int) -> int:
-    try:
-        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-        return int(found[1]) * 1024 if found else 0
-    except OSError:
-        with suppress(psutil.Error):
-            return int(psutil.Process(pid).memory_info().rss)
-        return 0
-
-
-@contextmanager
-def measuring() -> Iterator[dict[str, Cost]]:
-    """Have the indexer's children measured; gives path -> cost."""
-    over, child = threading.Event(), reading.Child
-    Measured.costs, Measured.all = {}, []
-
-    def sample() -> None:
-        while not over.wait(SAMPLE_SECONDS):
-            for one in list(Measured.all):
-                one.weigh()
-
-    sampler = threading.Thread(target=sample, daemon=True)
-    sampler.start()
-    reading.Child = Measured  # type: ignore[misc]
-    try:
-        yield Measured.costs
-    finally:
-        reading.Child = child  # type: ignore[misc]
-        over.set()
-        sampler.join()
-
-
-def status_of(record: FileRecord) -> str:
-    if record.state in (FAILED, NEEDS_ACTION):
-        return "failed" if record.state == FAILED else "needs_action"
-    return "empty" if record.reason == EMPTY else "partial" if record.reason else "ok"
-
-
-def left_behind(config: Config) -> list[str]:
-    """Name the processes and temporary files that a run left."""
-    started = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
-    return started + [str(path) for path in [config.folder / "reading"] if path.exists()]
-
-
-# --- mutants ---
-
-ZIPPED = {".docx", ".xlsx", ".pptx", ".hwpx", ".odt", ".epub"}
-TEXTUAL = {".txt", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".rtf", ".eml", ".pdf"}
-NUMBERS = [b"0", b"-1", b"65536", b"2147483648", b"99999999999999999999", b"1e999", b"NaN", b""]
 
 
 def helper(name: str) -> Any:
@@ -160,6 +49,15 @@ def helper(name: str) -> Any:
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
+
+
+measured = helper("measured")
+
+# --- mutants ---
+
+ZIPPED = {".docx", ".xlsx", ".pptx", ".hwpx", ".odt", ".epub"}
+TEXTUAL = {".txt", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".rtf", ".eml", ".pdf"}
+NUMBERS = [b"0", b"-1", b"65536", b"2147483648", b"99999999999999999999", b"1e999", b"NaN", b""]
 
 
 def damaged(data: bytes, chance: random.Random, *, textual: bool) -> bytes:
@@ -259,7 +157,9 @@ class Tally:
     peak: int = 0
 
 
-def fuzz(counts: dict[str, int], seed: int, folder: Path, say: Callable[[str], None] = print) -> dict[str, Tally]:
+def fuzz(
+    counts: dict[str, int], seed: int, folder: Path, *, say: Callable[[str], None] = print, speech: str = ""
+) -> dict[str, Tally]:
     """Index so many mutants of each suffix, in rounds that mix them; returns suffix -> tally."""
     small = helper("ordinary").SMALL
     good = {suffix: small[suffix]() for suffix in counts}
@@ -272,7 +172,8 @@ def fuzz(counts: dict[str, int], seed: int, folder: Path, say: Callable[[str], N
         for name in names[low : low + ROUND]:
             suffix = f".{name.split('-')[0]}"
             (docs / f"{name}{suffix}").write_bytes(mutant(suffix, good[suffix], name))
-        index_round(docs, new_config(folder / "base", [str(docs)], kb_id=f"kb{low}"), tallies)
+        settings = {"audio": {"model": speech or str(folder / "no model")}}  # otherwise one would be downloaded
+        index_round(docs, new_config(folder / "base", [str(docs)], kb_id=f"kb{low}", **settings), tallies)
         say(f"{min(low + ROUND, len(names)):,} of {len(names):,}")
     return tallies
 
@@ -280,7 +181,7 @@ def fuzz(counts: dict[str, int], seed: int, folder: Path, say: Callable[[str], N
 def index_round(docs: Path, config: Config, tallies: dict[str, Tally]) -> None:
     any_tally = next(iter(tallies.values()))
     try:
-        with measuring() as costs:
+        with measured.measuring() as costs:
             run(config)
         with closing(Store.open_writer(config.database)) as store:
             any_tally.faults += [f"{docs.name}: {fault}" for fault in store.check()]
@@ -288,15 +189,15 @@ def index_round(docs: Path, config: Config, tallies: dict[str, Tally]) -> None:
     except Exception as error:  # noqa: BLE001 - a dead indexer is what is looked for
         any_tally.faults.append(f"{docs.name}: the indexer died: {type(error).__name__}: {error}")
         return
-    any_tally.faults += [f"{docs.name} left {what}" for what in left_behind(config)]
+    any_tally.faults += [f"{docs.name} left {what}" for what in measured.left_behind(config)]
     for path in sorted(docs.iterdir()):
-        record, cost, tally = files.get(str(path)), costs.get(str(path), Cost()), tallies[path.suffix]
+        record, cost, tally = files.get(str(path)), costs.get(str(path), measured.Cost()), tallies[path.suffix]
         if record is None:
             tally.faults.append(f"{path.stem}: it is not in the index")
             continue
-        tally.statuses[status_of(record)] += 1
+        tally.statuses[measured.status_of(record)] += 1
         tally.seconds, tally.peak = max(tally.seconds, cost.seconds), max(tally.peak, cost.peak)
-        if record.reason.startswith(DIED):
+        if record.reason.startswith(measured.DIED):
             tally.deaths[path.stem] = record.reason
         if cost.seconds > MAX_SECONDS or "took too long" in record.reason:
             tally.faults.append(f"{path.stem}: {cost.seconds:.1f} s")
@@ -309,12 +210,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="mutants in all, shared among the formats")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--format", action="append", help="a suffix without its dot; again for more (default: all)")
+    parser.add_argument("--speech-model", default="", help="a folder; without one, recordings wait for a model")
     parser.add_argument("--keep", type=Path, help="write the mutants that a child died of into this folder")
     options = parser.parse_args()
     suffixes = [f".{name}" for name in options.format] if options.format else sorted(SUFFIXES)
     shares = {suffix: -(-options.count // len(suffixes)) for suffix in suffixes}
     with tempfile.TemporaryDirectory() as folder:
-        tallies = fuzz(shares, options.seed, Path(folder), say=lambda line: print(line, file=sys.stderr))
+        say = partial(print, file=sys.stderr)
+        tallies = fuzz(shares, options.seed, Path(folder), say=say, speech=options.speech_model)
     for suffix, tally in tallies.items():
         counts = ", ".join(f"{count} {status}" for status, count in tally.statuses.most_common())
         print(f"{suffix:10} {counts}; at most {tally.seconds:.1f} s, {tally.peak / 1e6:,.0f} MB")

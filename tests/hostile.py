@@ -5,10 +5,13 @@
 The name is the file's. Statuses: ok | empty (no text) | partial | failed | needs_action. Nothing here is a test.
 """
 
+# One case is one line, however long; so this file is laid out by hand.
+# fmt: off
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
 import re
@@ -20,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 Parts = dict[str, Any]  # name -> str, bytes, an iterable of bytes, or None: left out
@@ -51,32 +54,24 @@ A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 P = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {A} {R}'
 H = 'xmlns:hp="http://www.hancom.co.kr/hwpml/2011/paragraph" xmlns:hs="http://www.hancom.co.kr/hwpml/2011/section"'
 H += ' xmlns:hh="http://www.hancom.co.kr/hwpml/2011/head"'
-O = 'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'  # noqa: E741
-O += ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
-O += ' xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+ODT = 'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+ODT += ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+ODT += ' xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
 WORDS = "Honest text 정직한 글"
 TYPE = "application/vnd.openxmlformats-officedocument."
-
 
 def links(*targets: str) -> str:
     """Make a .rels part; a target is `kind=name`, and gets the id rId1, rId2, …"""
     base = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     items = [target.partition("=")[::2] for target in targets]
-    inner = "".join(
-        f'<Relationship Id="rId{n}" Type="{base}/{kind}" Target="{name}"/>' for n, (kind, name) in enumerate(items, 1)
-    )
+    inner = "".join(f'<Relationship Id="rId{n}" Type="{base}/{kind}" Target="{name}"/>' for n, (kind, name) in enumerate(items, 1))
     return f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{inner}</Relationships>'
-
 
 def types(**parts: str) -> str:
     """Make [Content_Types].xml: the part's name (`__` for `/`, without .xml) -> its type."""
-    inner = "".join(
-        f'<Override PartName="/{name.replace("__", "/")}.xml" ContentType="{TYPE}{kind}+xml"/>'
-        for name, kind in parts.items()
-    )
+    inner = "".join(f'<Override PartName="/{name.replace("__", "/")}.xml" ContentType="{TYPE}{kind}+xml"/>' for name, kind in parts.items())
     rels = '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     return f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">{rels}{inner}</Types>'
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -87,7 +82,6 @@ class Kind:
     body: str
     after: str
     parts: Parts
-
 
 def sheet_parts(number: int = 1) -> Parts:
     names = [f"sheet{n}" for n in range(1, number + 1)]
@@ -100,73 +94,42 @@ def sheet_parts(number: int = 1) -> Parts:
         "xl/_rels/workbook.xml.rels": links(*(f"worksheet=worksheets/{name}.xml" for name in names)),
     }
 
-
-ODF = "application/vnd.oasis.opendocument.text"
-OCF = "urn:oasis:names:tc:opendocument:xmlns:container"
 KINDS = {
     "docx": Kind(
-        "word/document.xml",
-        f"<w:document {W} {M} {R}><w:body>",
-        f"<w:p><w:r><w:t>{WORDS}</w:t></w:r></w:p>",
-        "</w:body></w:document>",
-        {
-            "[Content_Types].xml": types(word__document="wordprocessingml.document.main"),
-            "_rels/.rels": links("officeDocument=word/document.xml"),
-        },
+        "word/document.xml", f"<w:document {W} {M} {R}><w:body>", f"<w:p><w:r><w:t>{WORDS}</w:t></w:r></w:p>", "</w:body></w:document>",
+        {"[Content_Types].xml": types(word__document="wordprocessingml.document.main"), "_rels/.rels": links("officeDocument=word/document.xml")},
     ),
     "xlsx": Kind(
-        "xl/worksheets/sheet1.xml",
-        f"<worksheet {S} {R}><sheetData>",
-        f'<row r="1"><c r="A1" t="inlineStr"><is><t>{WORDS}</t></is></c></row>',
-        "</sheetData></worksheet>",
-        sheet_parts(),
+        "xl/worksheets/sheet1.xml", f"<worksheet {S} {R}><sheetData>",
+        f'<row r="1"><c r="A1" t="inlineStr"><is><t>{WORDS}</t></is></c></row>', "</sheetData></worksheet>", sheet_parts(),
     ),
     "pptx": Kind(
-        "ppt/slides/slide1.xml",
-        f"<p:sld {P}><p:cSld><p:spTree>",
-        f"<p:sp><p:txBody><a:p><a:r><a:t>{WORDS}</a:t></a:r></a:p></p:txBody></p:sp>",
-        "</p:spTree></p:cSld></p:sld>",
+        "ppt/slides/slide1.xml", f"<p:sld {P}><p:cSld><p:spTree>",
+        f"<p:sp><p:txBody><a:p><a:r><a:t>{WORDS}</a:t></a:r></a:p></p:txBody></p:sp>", "</p:spTree></p:cSld></p:sld>",
         {
-            "_rels/.rels": links("officeDocument=ppt/presentation.xml"),
-            "ppt/presentation.xml": f'<p:presentation {P}><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst>'
-            "</p:presentation>",
-            "ppt/_rels/presentation.xml.rels": links("slide=slides/slide1.xml"),
+            "_rels/.rels": links("officeDocument=ppt/presentation.xml"), "ppt/_rels/presentation.xml.rels": links("slide=slides/slide1.xml"),
+            "ppt/presentation.xml": f'<p:presentation {P}><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>',
         },
     ),
     "hwpx": Kind(
-        "Contents/section0.xml",
-        f"<hs:sec {H}>",
-        f"<hp:p><hp:run><hp:t>{WORDS}</hp:t></hp:run></hp:p>",
-        "</hs:sec>",
-        {"mimetype": "application/hwp+zip", "Contents/header.xml": f"<hh:head {H}/>"},
+        "Contents/section0.xml", f"<hs:sec {H}>", f"<hp:p><hp:run><hp:t>{WORDS}</hp:t></hp:run></hp:p>", "</hs:sec>",
+        {"mimetype": "application/hwp+zip", "Contents/header.xml": f"<hh:head {H}/>", "Contents/content.hpf": "<package/>"},
     ),
     "odt": Kind(
-        "content.xml",
-        f"<office:document-content {O}><office:body><office:text>",
-        f"<text:p>{WORDS}</text:p>",
-        "</office:text></office:body></office:document-content>",
-        {
-            "mimetype": ODF,
-            "META-INF/manifest.xml": '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
-            f'<m:file-entry m:full-path="/" m:media-type="{ODF}"/></m:manifest>',
-        },
+        "content.xml", f"<office:document-content {ODT}><office:body><office:text>", f"<text:p>{WORDS}</text:p>",
+        "</office:text></office:body></office:document-content>", {"mimetype": "application/vnd.oasis.opendocument.text"},
     ),
     "epub": Kind(
-        "OEBPS/c1.xhtml",
-        '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>t</title></head><body>',
-        f"<p>{WORDS}</p>",
-        "</body></html>",
+        "OEBPS/c1.xhtml", '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>t</title></head><body>', f"<p>{WORDS}</p>", "</body></html>",
         {
             "mimetype": "application/epub+zip",
-            "META-INF/container.xml": f'<container xmlns="{OCF}"><rootfiles><rootfile full-path="OEBPS/content.opf" '
-            'media-type="application/oebps-package+xml"/></rootfiles></container>',
-            "OEBPS/content.opf": '<package xmlns="http://www.idpf.org/2007/opf" version="3.0"><manifest>'
-            '<item id="c1" href="c1.xhtml" media-type="application/xhtml+xml"/></manifest>'
-            '<spine><itemref idref="c1"/></spine></package>',
+            "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+            'full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+            "OEBPS/content.opf": '<package xmlns="http://www.idpf.org/2007/opf" version="3.0"><manifest><item id="c1" href="c1.xhtml" '
+            'media-type="application/xhtml+xml"/></manifest><spine><itemref idref="c1"/></spine></package>',
         },
     ),
 }
-
 
 def zipped(parts: Parts, comment: bytes = b"") -> bytes:
     """Zip parts with a fixed date, so that the bytes are the same each time."""
@@ -184,21 +147,17 @@ def zipped(parts: Parts, comment: bytes = b"") -> bytes:
                         out.write(piece)
     return file.getvalue()
 
-
 def parts_of(kind: str, body: str | None = None, *, main: Any = None, **others: Any) -> Parts:
     """Give the parts of a document; `main` replaces its main part wholly, `others` (`__` for `/`) are added."""
     k = KINDS[kind]
     others = {name.replace("__", "/") + ".xml": content for name, content in others.items()}
     return k.parts | {k.main: main or f"{k.before}{k.body if body is None else body}{k.after}"} | others
 
-
 def office(kind: str, body: str | None = None, extra: Parts | None = None, **others: Any) -> bytes:
     return zipped(parts_of(kind, body, **others) | (extra or {}))
 
-
 _PLACES = {"flags": (8, 6, "<H"), "method": (10, 8, "<H"), "crc": (16, 14, "<L"), "packed": (20, 18, "<L")}
 _PLACES |= {"size": (24, 22, "<L"), "offset": (42, 42, "<L")}
-
 
 def lied(data: bytes, field: str, value: int, *, directory: bool = True, local: bool = True) -> bytes:
     """Set one field of every entry, in the directory or in the headers before the entries or both."""
@@ -208,7 +167,6 @@ def lied(data: bytes, field: str, value: int, *, directory: bool = True, local: 
         for found in re.finditer(re.escape(mark), data) if wanted else ():
             struct.pack_into(form, changed, found.start() + place, value)
     return bytes(changed)
-
 
 @cache
 def many_entries(number: int) -> bytes:
@@ -220,23 +178,19 @@ def many_entries(number: int) -> bytes:
     end += struct.pack("<4sLQL", b"PK\x06\x07", 0, len(local) + len(directory), 1)
     return local + directory + end + struct.pack("<4sHHHHLLH", b"PK\x05\x06", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0)
 
-
 def spaces(megabytes: int) -> Iterable[bytes]:
     return repeat(b" " * 1_000_000, megabytes)
-
 
 def swollen(kind: str, megabytes: int) -> bytes:
     """Make a document with a main part of so many spaces within its marks."""
     k = KINDS[kind]
     return office(kind, main=[k.before.encode(), *spaces(megabytes), k.after.encode()])
 
-
 def nested_zips(depth: int) -> bytes:
     data = zipped({"zeros": spaces(10)})
     for _ in range(depth):
         data = zipped({f"{n}.zip": data for n in range(10)})
     return data
-
 
 def zip64(data: bytes, size: int) -> bytes:
     """Give the last entry of the directory a zip64 field with this size."""
@@ -248,7 +202,6 @@ def zip64(data: bytes, size: int) -> bytes:
     tail = bytearray(data[end:])
     struct.pack_into("<L", tail, 12, struct.unpack_from("<L", tail, 12)[0] + 12)
     return data[:at] + bytes(head) + extra + bytes(tail)
-
 
 ZIPS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
     "empty": ("failed", lambda k: zipped({}), ""),
@@ -279,7 +232,6 @@ ZIPS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
     "ole2": ("needs_action", lambda k: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(5000), "password"),
 }
 
-
 def twice(kind: str) -> bytes:
     """Make a zip in which the main part stands twice."""
     parts = parts_of(kind)
@@ -287,9 +239,7 @@ def twice(kind: str) -> bytes:
         b"z" * len(KINDS[kind].main), KINDS[kind].main.encode()
     )
 
-
 # --- xml within them ---
-
 
 def with_doctype(kind: str, subset: str, inner: str, encoding: str = "utf-8") -> bytes:
     """Put a DOCTYPE before the main part, and `inner` in place of its words."""
@@ -299,21 +249,17 @@ def with_doctype(kind: str, subset: str, inner: str, encoding: str = "utf-8") ->
     bom = b"\xff\xfe" if encoding == "utf-16-le" else b""
     return office(kind, main=bom + text.replace("cp037", "ebcdic-cp-us").encode(encoding, "replace"))
 
-
 LAUGHS = '[<!ENTITY l0 "lol">' + "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10)) + "]"
 PASSWD = '[<!ENTITY e SYSTEM "file:///etc/passwd">]'
 PARAMETER = '[<!ENTITY % p SYSTEM "http://127.0.0.1:9/x.dtd"> %p;]'
 LONG = '[<!ENTITY e "' + "x" * 100_000 + '">]'
 
-
 @cache
 def attributes(number: int) -> str:
     return "<x " + " ".join(f'a{n}="1"' for n in range(number)) + "/>"
 
-
 def body_of(kind: str, inner: str) -> str:
     return KINDS[kind].body.replace(WORDS, inner)
-
 
 # A chapter of an EPUB may have a DOCTYPE, but its entities are no text; one damaged chapter is left out.
 XMLS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
@@ -344,10 +290,8 @@ XMLS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
     "comments": ("ok", lambda k: office(k, "<!-- x -->" * 100_000 + KINDS[k].body), ""),
 }
 
-
 def office_main(kind: str) -> str:
     return f"{KINDS[kind].before}{KINDS[kind].body}{KINDS[kind].after}"
-
 
 EPUB_DIFFERS = {"laughs", "quadratic", "external", "parameter", "doctype-utf16"}  # a chapter is HTML, which has one
 HEAVY = {"text-45-mb": "docx hwpx odt epub", "attribute-10-mb": "docx xlsx epub", "500-mb": "docx pptx epub"}
@@ -361,37 +305,30 @@ for _kind in KINDS:
 
 # --- docx ---
 
-
 def word(body: str, **others: str) -> bytes:
     """Make a .docx with parts such as `styles="<w:style …"`, each with its relationship."""
     inner = {f"word__{n}": f"<w:{n} {W} {M} {R}>{content}</w:{n}>" for n, content in others.items()}
     return office("docx", body, {"word/_rels/document.xml.rels": links(*(f"{n}={n}.xml" for n in others))}, **inner)
 
-
 def wp(text: str = WORDS, properties: str = "") -> str:
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
-
 
 def wtable(rows: int, columns: int, cell: str = "") -> str:
     row = "<w:tr>" + f"<w:tc>{cell}{wp('x')}</w:tc>" * columns + "</w:tr>"
     return f"<w:tbl>{row * rows}</w:tbl>"
 
-
 def wnested(depth: int) -> str:
     opening = f"<w:tbl><w:tr><w:tc>{wp('a')}</w:tc><w:tc>"
     return opening * depth + wp() + "</w:tc></w:tr></w:tbl>" * depth
-
 
 def fractions(depth: int) -> str:
     inner = "<m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den>" * depth + "<m:r><m:t>x</m:t></m:r>"
     return f"<w:p><m:oMath>{inner}{'</m:den></m:f>' * depth}</m:oMath></w:p>{wp()}"
 
-
 def swollen_word(paragraph: str, megabytes: int) -> bytes:
     """Make a .docx of one paragraph over and over, up to so many MB."""
     k, block = KINDS["docx"], paragraph.encode() * (1_000_000 // len(paragraph))
     return zipped(parts_of("docx", main=[k.before.encode(), *repeat(block, megabytes), k.after.encode()]))
-
 
 STYLES = '<w:style w:styleId="a"><w:basedOn w:val="b"/></w:style><w:style w:styleId="b"><w:basedOn w:val="a"/></w:style>'
 NOTE = '<w:footnote w:id="1"><w:p><w:r><w:t>Note</w:t></w:r><w:r><w:footnoteReference w:id="1"/></w:r></w:p></w:footnote>'
@@ -400,13 +337,11 @@ NUMBERS = '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num><w:abstractNum
 SPAN = '<w:tc><w:tcPr><w:gridSpan w:val="{0}"/><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc>' + wp("b") + "</w:tc>"
 FALLBACK = "<mc:AlternateContent><mc:Choice>{0}</mc:Choice><mc:Fallback>{0}</mc:Fallback></mc:AlternateContent>"
 
-
 def alternatives(depth: int) -> str:
     inner = "<w:r><w:t>x</w:t></w:r>"
     for _ in range(depth):
         inner = FALLBACK.format(inner)
     return f'<w:p xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">{inner}</w:p>'
-
 
 case("200-mb-of-xml.docx", "failed", lambda: swollen_word(wp(), 200), "bomb|bytes")
 case("million-empty-paragraphs.docx", "empty partial", lambda: word("<w:p/>" * 1_000_000))
@@ -414,42 +349,30 @@ case("million-runs.docx", "ok partial", lambda: word(f"<w:p>{'<w:r><w:t>a </w:t>
 case("tables-1000-deep.docx", "failed partial", lambda: word(wnested(1000)))
 case("tables-60-deep.docx", "ok partial", lambda: word(wnested(60)))
 case("42000-merged.docx", "ok", lambda: word(f"<w:tbl>{f'<w:tr>{SPAN.format(3) * 6}</w:tr>' * 7000}</w:tbl>"))
-case("table-2000x500.docx", "ok partial", lambda: word(wtable(200, 500)))
-case("span-huge.docx", "ok", lambda: word(f"<w:tbl>{f'<w:tr>{SPAN.format(10**14)}</w:tr>' * 9}</w:tbl>"))
 case("styles-loop.docx", "ok", lambda: word(wp(properties='<w:pStyle w:val="a"/>') * 2000, styles=STYLES))
 case("numbering-loop.docx", "ok", lambda: word(wp(properties='<w:numPr><w:numId w:val="1"/></w:numPr>'), numbering=NUMBERS))
-case("styles-100000.docx", "ok", lambda: word(wp(), styles='<w:style w:styleId="s"><w:name w:val="x"/></w:style>' * 100_000))
 case("note-in-itself.docx", "ok partial", lambda: word(REFER, footnotes=NOTE))
-case("note-used-20000-times.docx", "ok partial", lambda: word(REFER * 20_000, footnotes=NOTE.replace("Reference", "Ref")))
 case("document-as-header.docx", "ok", lambda: office("docx", wp() * 200, {"word/_rels/document.xml.rels": links(*["header=document.xml", "footer=document.xml", "comments=document.xml"] * 20)}))
 case("target-null.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links("image=NULL", "styles=NULL", "footnotes=../NULL")}))
 case("target-outside.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links("styles=../../../etc/passwd", "header=file:///etc/passwd")}))
-case("target-huge.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links("styles=" + "../x/" * 100_000)}))
 case("relations-100000.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links(*["header=header1.xml"] * 100_000)}))
-case("main-is-rels.docx", "failed empty partial", lambda: office("docx", extra={"_rels/.rels": links("officeDocument=_rels/.rels")}))
 case("main-dangling.docx", "ok failed", lambda: office("docx", extra={"_rels/.rels": links("officeDocument=NULL")}))
 case("alternatives-20-deep.docx", "ok partial", lambda: word(alternatives(14)))
 case("fractions-100000-deep.docx", "failed partial", lambda: word(fractions(100_000)))
 case("fractions-80-deep.docx", "ok partial", lambda: word(fractions(80)))
 case("equation-of-200000-runs.docx", "ok partial", lambda: word("<w:p><m:oMath>" + "<m:r><m:t>x^2</m:t></m:r>" * 200_000 + "</m:oMath></w:p>"))
-case("matrix-of-100000.docx", "ok partial", lambda: word("<w:p><m:oMath><m:m>" + "<m:mr><m:e><m:r><m:t>1</m:t></m:r></m:e></m:mr>" * 100_000 + "</m:m></m:oMath></w:p>"))
-case("equations-20000.docx", "ok partial", lambda: word("<w:p><m:oMath><m:r><m:t>[{x}</m:t></m:r></m:oMath></w:p>" * 20_000))
 case("header-digits.docx", "ok", lambda: word(wp(), header=wp("1 - " * 50_000 + "x")))
-case("symbols.docx", "ok", lambda: word(wp() + '<w:p><w:r><w:sym w:font="Symbol" w:char="FFFFF"/><w:sym w:char="D800"/><w:sym w:char=""/></w:r></w:p>'))
 case("heading-1-mb.docx", "ok", lambda: word(wp("word " * 200_000, '<w:outlineLvl w:val="0"/>')))
 case("numbers-absurd.docx", "ok", lambda: word(wp(properties='<w:outlineLvl w:val="99999999999999999999"/><w:numPr><w:ilvl w:val="-7"/><w:numId w:val="1e9"/></w:numPr>')))
 case("attributes-million.docx", "failed partial empty ok", lambda: word(attributes(1_000_000)))
 
 # --- xlsx ---
 
-
 def sheet(rows: str, before: str = "", after: str = "", extra: Parts | None = None) -> bytes:
     return office("xlsx", main=f"<worksheet {S} {R}>{before}<sheetData>{rows}</sheetData>{after}</worksheet>", extra=extra)
 
-
 def cells(*inner: str, row: int = 1) -> str:
     return f'<row r="{row}">{"".join(inner)}</row>'
-
 
 def with_strings(items: str, rows: str, styles: str = "") -> bytes:
     extra: Parts = {"xl/sharedStrings.xml": f"<sst {S}>{items}</sst>", "xl/styles.xml": f"<styleSheet {S}>{styles}</styleSheet>"}
@@ -457,13 +380,11 @@ def with_strings(items: str, rows: str, styles: str = "") -> bytes:
     extra["[Content_Types].xml"] = types(xl__workbook="spreadsheetml.sheet.main", xl__worksheets__sheet1="spreadsheetml.worksheet", xl__sharedStrings="spreadsheetml.sharedStrings", xl__styles="spreadsheetml.styles")
     return sheet(rows, extra=extra)
 
-
 def styled(code: str, *values: str) -> bytes:
     """Make a workbook of numbers in one number format."""
     styles = f'<numFmts><numFmt numFmtId="200" formatCode="{code}"/></numFmts><cellXfs><xf/><xf numFmtId="200"/><xf numFmtId="14"/></cellXfs>'
     rows = "".join(cells(f'<c r="A{n}" s="1"><v>{v}</v></c><c r="B{n}" s="2"><v>{v}</v></c>', row=n) for n, v in enumerate(values, 1))
     return with_strings("", rows, styles)
-
 
 ONE = '<c r="A1"><v>1</v></c>'
 TEXT = KINDS["xlsx"].body
@@ -473,45 +394,31 @@ ALPHABET = [chr(65 + n) for n in range(26)]
 COLUMNS = ALPHABET + [a + b for a in ALPHABET for b in ALPHABET] + [a + b + c for a in "ABCDEFGHIJKLMNOPQRSTUVW" for b in ALPHABET for c in ALPHABET]
 
 case("far-cell.xlsx", "ok", lambda: sheet(cells(ONE) + cells('<c r="XFD1048576"><v>2</v></c>', row=1_048_576)))
-case("beyond-cell.xlsx", "ok partial", lambda: sheet(cells(ONE) + cells('<c r="ZZZZZZ99999999999"><v>2</v></c>', row=99_999_999_999)))
 case("wrong-dimension.xlsx", "ok", lambda: sheet("".join(cells(f'<c r="A{n}"><v>{n}</v></c>', row=n) for n in range(1, 500)), '<dimension ref="A1"/>'))
-case("huge-dimension.xlsx", "ok", lambda: sheet(TEXT, '<dimension ref="A1:XFD1048576"/>'))
 case("16000-blank-columns.xlsx", "ok", lambda: sheet("".join(cells(*(f'<c r="{c}{n}" s="0"/>' for c in COLUMNS[1:16_000]), f'<c r="A{n}"><v>{n}</v></c>', row=n) for n in range(1, 6))))
 case("16000-columns.xlsx", "partial", lambda: sheet("".join(cells(*(f'<c r="{c}{n}"><v>{n}</v></c>' for c in COLUMNS[:16_000]), row=n) for n in range(1, 6))), "columns")
 case("million-columns.xlsx", "ok partial failed", lambda: sheet(cells("<c><v>1</v></c>" * 1_000_000)))
 case("42000-merged.xlsx", "ok", lambda: sheet(TEXT, after="<mergeCells>" + "".join(f'<mergeCell ref="A{n}:C{n}"/>' for n in range(2, 42_002)) + "</mergeCells>"))
-case("merged-everything.xlsx", "ok partial", lambda: sheet(TEXT, after='<mergeCells><mergeCell ref="A1:XFD1048576"/><mergeCell ref="B2:A1"/><mergeCell ref="x"/></mergeCells>'))
 case("string-out-of-range.xlsx", "ok partial", lambda: with_strings("<si><t>a</t></si>", TWO.format(99)))
 case("string-negative.xlsx", "ok partial", lambda: with_strings("<si><t>a</t></si>", TWO.format(-5)))
-case("string-no-number.xlsx", "ok partial", lambda: with_strings("<si><t>a</t></si>", TWO.format("x" * 5000)))
 case("million-strings.xlsx", "ok partial failed", lambda: with_strings("<si><t>abcdef</t></si>" * 1_000_000, TWO.format(999_999)))
 case("one-string-everywhere.xlsx", "ok partial", lambda: with_strings(f"<si><t>{'long ' * 6000}</t></si>", "".join(cells('<c t="s"><v>0</v></c>', row=n) for n in range(1, 5000))))
 case("formula-32767.xlsx", "ok partial", lambda: sheet(cells(f'<c r="A1"><f>{"1+" * 16_383}1</f><v>1</v></c>')))
 case("formulas-without-values.xlsx", "partial", lambda: sheet(cells("<c><v>1</v></c>", "<c><f>A1*2</f></c>" * 10_000)), "formulas")
-case("formulas-that-never-end.xlsx", "failed partial", lambda: sheet("<row>" + "<c r='A1'><f>" * 100_000))
 case("formulas-unclosed.xlsx", "failed partial", lambda: sheet("<row>" + ("<c " + "r" * 200_000) * 3 + "<c><f></f>" + " " * 200_000))
 case("dates-out-of-range.xlsx", "ok partial", lambda: styled("yyyy-mm-dd", "1", "1e15", "-1", "99999999", "0", "1e999", "NaN", "60"))
 case("numbers-absurd.xlsx", "ok partial", lambda: sheet(cells(*(f"<c><v>{v}</v></c>" for v in ("1e999", "-1e999", "NaN", "1" * 100_000, "", "x", "0x1F", "１")))))
 case("formats-absurd.xlsx", "ok partial", lambda: styled("0.0000000000" * 30 + "_" * 3000 + "[" * 3000, "1.5", "1e300"))
-case("format-32000.xlsx", "ok partial", lambda: styled("#,##0.00;" * 4000, "1.5"))
-case("styles-out-of-range.xlsx", "ok partial failed", lambda: sheet(cells('<c s="99999"><v>1</v></c>')))
-case("sheet-missing.xlsx", "ok partial failed empty", lambda: office("xlsx", extra=sheet_parts(3)))
 case("sheets-2000-missing.xlsx", "ok partial failed empty", lambda: office("xlsx", extra=sheet_parts(2000)))
-case("sheets-400.xlsx", "ok partial", lambda: office("xlsx", extra=sheet_parts(400) | {f"xl/worksheets/sheet{n}.xml": office_main("xlsx") for n in range(2, 401)}))
-case("sheet-is-itself.xlsx", "ok partial failed empty", lambda: office("xlsx", extra={"xl/_rels/workbook.xml.rels": links("worksheet=workbook.xml")}))
 case("names-loop.xlsx", "ok", lambda: office("xlsx", xl__workbook=BOOK.format('<definedName name="a">b</definedName><definedName name="b">a</definedName>' * 5000)))
-case("rows-unordered.xlsx", "ok", lambda: sheet("".join(cells(f'<c r="A{n}"><v>{n}</v></c>', row=n) for n in (9, 3, 3, 1, 1_000_000, 2))))
 case("cell-types-unknown.xlsx", "ok partial", lambda: sheet(cells(ONE, '<c t="zz"><v>1</v></c>', '<c t="b"><v>maybe</v></c>', '<c t="e"><v>#REF!</v></c>', '<c t="d"><v>not a date</v></c>')))
-case("cells-300000.xlsx", "ok partial", lambda: sheet("".join(cells("<c><v>1</v></c>" * 3, row=n) for n in range(1, 100_001))))
 case("rows-million-empty.xlsx", "ok partial empty failed", lambda: sheet(TEXT + "<row/>" * 1_000_000))
 case("blank-cells-6-million.xlsx", "failed partial ok", lambda: sheet(cells(ONE, "<c />" * 6_000_000)), "")
 
 # --- pptx ---
 
-
 def slide(inner: str, extra: Parts | None = None) -> bytes:
     return office("pptx", inner, extra)
-
 
 def deck(number: int, target: str = "slides/slide1.xml") -> bytes:
     """Make a presentation of so many slides that are one part."""
@@ -519,10 +426,8 @@ def deck(number: int, target: str = "slides/slide1.xml") -> bytes:
     main = f"<p:presentation {P}><p:sldIdLst>{entries}</p:sldIdLst></p:presentation>"
     return office("pptx", extra={"ppt/presentation.xml": main, "ppt/_rels/presentation.xml.rels": links(*[f"slide={target}"] * number)})
 
-
 def groups(depth: int) -> str:
     return "<p:grpSp>" * depth + KINDS["pptx"].body + "</p:grpSp>" * depth
-
 
 LAYOUT = links("slideLayout=../slideLayouts/l.xml")
 LOOP: Parts = {"ppt/slides/_rels/slide1.xml.rels": LAYOUT, "ppt/slideLayouts/l.xml": f"<p:sldLayout {P}/>"}
@@ -534,11 +439,8 @@ case("groups-10000-deep.pptx", "failed partial", lambda: slide(groups(10_000)))
 case("groups-100-deep.pptx", "ok", lambda: slide(groups(100)))
 case("layouts-loop.pptx", "ok", lambda: slide(KINDS["pptx"].body, LOOP))
 case("10000-slides-one-part.pptx", "ok partial", lambda: deck(10_000))
-case("10000-slides-missing.pptx", "partial failed empty", lambda: deck(10_000, "slides/none.xml"))
-case("slide-is-presentation.pptx", "empty partial failed", lambda: deck(5, "presentation.xml"))
 case("notes-are-the-slide.pptx", "ok", lambda: slide(KINDS["pptx"].body, {"ppt/slides/_rels/slide1.xml.rels": links("notesSlide=slide1.xml")}))
 case("chart-absurd.pptx", "ok partial", lambda: slide(KINDS["pptx"].body + CHART, {"ppt/slides/_rels/slide1.xml.rels": links("chart=../charts/c.xml"), "ppt/charts/c.xml": POINTS}))
-case("chart-is-the-slide.pptx", "ok", lambda: slide((KINDS["pptx"].body + CHART) * 50, {"ppt/slides/_rels/slide1.xml.rels": links("chart=slide1.xml")}))
 case("charts-100000.pptx", "ok partial", lambda: slide(KINDS["pptx"].body + CHART * 20_000, {"ppt/slides/_rels/slide1.xml.rels": links("chart=../charts/c.xml"), "ppt/charts/c.xml": POINTS}))
 case("shapes-50000.pptx", "ok partial", lambda: slide(KINDS["pptx"].body * 50_000))
 case("places-absurd.pptx", "ok", lambda: slide("<p:sp><p:spPr><a:xfrm><a:off x='NaN' y='-99999999999999999999'/></a:xfrm></p:spPr><p:txBody><a:p><a:pPr lvl='999999'/><a:r><a:t>Honest</a:t></a:r></a:p></p:txBody></p:sp>"))
@@ -546,22 +448,17 @@ case("table-1000x1000.pptx", "ok partial failed", lambda: slide("<p:graphicFrame
 
 # --- hwpx ---
 
-
 def hangul(body: str, **others: Any) -> bytes:
     return office("hwpx", body, **others)
-
 
 def hp(inner: str) -> str:
     return f"<hp:p><hp:run>{inner}</hp:run></hp:p>"
 
-
 HTABLE = "<hp:tbl><hp:tr><hp:tc><hp:subList>{0}</hp:subList></hp:tc><hp:tc><hp:subList><hp:p/></hp:subList></hp:tc></hp:tr></hp:tbl>"
-
 
 def htables(depth: int) -> str:
     before, _, after = hp(HTABLE).partition("{0}")
     return before * depth + hp(f"<hp:t>{WORDS}</hp:t>") + after * depth
-
 
 SCRIPTS = {"over": "1 over {" * 20_000, "left": "LEFT ( " * 20_000, "matrix": "LEFT { matrix { 1 & 2 # " * 5000, "braces": "{" * 100_000 + "}" * 100_000, "root": "root " * 50_000, "quotes": '"' * 99_999}
 SCRIPTS |= {"scripts": "x_1^2 " * 50_000, "pile": "pile{" * 20_000, "hash": "#" * 100_000, "rm": "rm it bold " * 30_000, "accents": "hat bar vec " * 20_000}
@@ -571,18 +468,15 @@ case("tables-1000-deep.hwpx", "failed partial", lambda: hangul(htables(1000)))
 case("tables-30-deep.hwpx", "ok partial", lambda: hangul(htables(30)))
 case("encrypted-by-manifest.hwpx", "needs_action", lambda: hangul(KINDS["hwpx"].body, extra={"META-INF/manifest.xml": MANIFEST}), "password")
 case("sections-5000.hwpx", "ok partial", lambda: hangul(KINDS["hwpx"].body, extra={f"Contents/section{n}.xml": office_main("hwpx") for n in range(1, 5000)}))
-case("section-number-huge.hwpx", "ok failed", lambda: hangul(KINDS["hwpx"].body, extra={f"Contents/section{'9' * 5000}.xml": office_main("hwpx")}))
 case("cell-addresses.hwpx", "ok partial", lambda: hangul(hp(HTABLE.replace("<hp:tc>", "<hp:tc><hp:cellAddr colAddr='99999999999999' rowAddr='-1'/><hp:cellSpan colSpan='99999999' rowSpan='99999999'/>").format(KINDS["hwpx"].body))))
 case("note-200-deep.hwpx", "ok partial failed", lambda: hangul("<hp:p><hp:run><hp:ctrl><hp:footNote>" * 50 + hp("<hp:t>x</hp:t>") + "</hp:footNote></hp:ctrl></hp:run></hp:p>" * 50))
 case("deletions-unbalanced.hwpx", "ok empty", lambda: hangul(hp("<hp:t>a<hp:deleteEnd/></hp:t>" * 20_000 + "<hp:t>b<hp:deleteBegin/></hp:t>" * 20_000)))
-case("head-damaged.hwpx", "ok partial", lambda: hangul(KINDS["hwpx"].body, Contents__header="<hh:head"))
 for _name, _script in SCRIPTS.items():
     case(f"equation-{_name}.hwpx", "ok partial", partial(hangul, hp(f"<hp:t>{WORDS}</hp:t><hp:equation><hp:script>{_script.replace('&', '&amp;')}</hp:script></hp:equation>")))
 
 # --- OLE2, and .hwp in it ---
 
 END, FREE = 0xFFFFFFFE, 0xFFFFFFFF
-
 
 def ole(streams: dict[str, bytes], *, entry: Callable[[int, list[int]], None] | None = None, fat: Callable[[list[int]], None] | None = None) -> bytes:
     """Make a compound file; a name may be `Folder/Stream`. `entry` changes a directory entry's links, `fat` the chain.
@@ -603,7 +497,7 @@ def ole(streams: dict[str, bytes], *, entry: Callable[[int, list[int]], None] | 
     for parent in ("", *folders):
         inside = sorted((n for n, name in enumerate(names) if n and name.rpartition("/")[0] == parent), key=lambda n: (len(rows[n][0]), rows[n][0].upper()))
         rows[names.index(parent) if parent else 0][2][2] = inside[0] if inside else FREE
-        for here, after in zip(inside, inside[1:], strict=False):
+        for here, after in pairwise(inside):
             rows[here][2][1] = after
     packed = b""
     for n, (name, kind, place) in enumerate(rows):
@@ -620,21 +514,17 @@ def ole(streams: dict[str, bytes], *, entry: Callable[[int, list[int]], None] | 
     head += struct.pack("<109L", *(len(chain) + n if n < sectors else FREE for n in range(109)))
     return head + packed.ljust(directory * 512, b"\0") + b"".join(body) + struct.pack(f"<{len(table)}L", *table).ljust(sectors * 512, b"\xff")
 
-
 def record(tag: int, level: int, data: bytes = b"", size: int | None = None) -> bytes:
     size = len(data) if size is None else size
     return struct.pack("<L", tag | level << 10 | min(size, 4095) << 20) + (struct.pack("<L", size) if size >= 4095 else b"") + data
-
 
 def hwp_paragraph(text: str, level: int = 0) -> bytes:
     units = (text + "\r").encode("utf-16-le")
     return record(66, level, struct.pack("<LLHBBHHHL", len(units) // 2 | 0x80000000, 0, 0, 0, 0, 0, 0, 0, 0)) + record(67, level + 1, units)
 
-
 def deflated(data: Iterable[bytes]) -> bytes:
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     return b"".join(map(packer.compress, data)) + packer.flush()
-
 
 def hwp(*sections: bytes, flags: int = 1, packed: bool = True, streams: dict[str, bytes] | None = None, mark: bytes = b"HWP Document File", **changes: Any) -> bytes:
     """Make a .hwp of sections' records."""
@@ -643,7 +533,6 @@ def hwp(*sections: bytes, flags: int = 1, packed: bool = True, streams: dict[str
     parts = {"FileHeader": mark.ljust(32, b"\0") + struct.pack("<LL", 0x05000300, flags) + bytes(216), "DocInfo": deflated([info])}
     parts |= {f"BodyText/Section{n}": deflated([section]) if packed else section for n, section in enumerate(sections)}
     return ole(parts | (streams or {}), **changes)
-
 
 def at(number: int, index: int, value: int) -> Callable[[int, list[int]], None]:
     """Change one link of one directory entry."""
@@ -654,12 +543,10 @@ def at(number: int, index: int, value: int) -> Callable[[int, list[int]], None]:
 
     return change
 
-
 def loop(table: list[int]) -> None:
     for n, after in enumerate(table):
         if after == END and n:
             table[n] = max(n - 7, 0)
-
 
 def hwp_table(rows: int, columns: int) -> bytes:
     """Make a table that says it has so many rows and columns, and has one cell."""
@@ -669,60 +556,42 @@ def hwp_table(rows: int, columns: int) -> bytes:
     cell = record(72, 2, struct.pack("<HLHHHHLL", 1, 0, 0, columns - 1, 0xFFFF, 0xFFFF, 1, 1) + bytes(30))
     return head + control + cell + hwp_paragraph(WORDS, 2)
 
-
 HEAD = 512  # bytes of the compound file's header
 
 case("honest.hwp", "ok", hwp)
 case("zero-bytes.hwp", "failed empty", b"")
 case("noise.hwp", "failed", lambda: random.Random(3).randbytes(9000))
 case("noise-after-mark.hwp", "failed", lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + random.Random(4).randbytes(9000))
-case("no-hwp-in-it.hwp", "failed needs_action", lambda: ole({"WordDocument": b"x"}))
 case("version-3.hwp", "failed needs_action", lambda: b"HWP Document File V3.00 \x1a\x01\x02\x03\x04\x05".ljust(2000, b"\0"))
 case("wrong-mark.hwp", "failed", lambda: hwp(mark=b"HWP Dokument File"))
 case("encrypted.hwp", "needs_action", lambda: hwp(flags=3), "password|encrypt|protect")
 case("distribution.hwp", "needs_action failed", lambda: hwp(flags=5))
-case("drm.hwp", "needs_action failed ok", lambda: hwp(flags=1 | 16))
 case("fat-loop.hwp", "failed partial", lambda: hwp(hwp_paragraph(WORDS) * 3000, packed=False, flags=0, fat=loop))
 case("fat-beyond-end.hwp", "failed partial", lambda: hwp(fat=lambda table: table.__setitem__(slice(0, 60), [0xFFFFFF] * 60)))
-case("fat-all-free.hwp", "failed partial ok", lambda: hwp(fat=lambda table: table.__setitem__(slice(0, 40), [FREE] * 40)))
 case("directory-sibling-loop.hwp", "failed partial ok", lambda: hwp(entry=at(2, 1, 2)))
 case("directory-child-loop.hwp", "failed partial ok", lambda: hwp(entry=at(1, 2, 0)))
 case("directory-left-loop.hwp", "failed partial ok", lambda: hwp(entry=at(4, 0, 1)))
-case("directory-beyond.hwp", "failed partial ok", lambda: hwp(entry=at(0, 2, 99_999)))
 case("stream-of-2-exabytes.hwp", "failed partial ok", lambda: hwp(entry=at(4, 4, 2**61)))
-case("stream-first-beyond.hwp", "failed partial empty", lambda: hwp(entry=at(4, 3, 2**31)))
 case("sector-size-0.hwp", "failed", lambda: hwp()[:30] + b"\0\0" + hwp()[32:])
-case("sector-size-2-31.hwp", "failed", lambda: hwp()[:30] + b"\x1f\0" + hwp()[32:])
 case("difat-loop.hwp", "failed ok partial", lambda: hwp()[:68] + struct.pack("<LL", 0, 2**31) + hwp()[76:])
-case("fat-count-huge.hwp", "failed ok partial", lambda: hwp()[:44] + struct.pack("<L", 2**31) + hwp()[48:])
 case("cut.hwp", "failed partial ok", lambda: hwp()[:3000])
-case("zlib-bomb.hwp", "failed partial", lambda: hwp(deflated(spaces(500)), packed=False))
 case("zlib-bomb-of-text.hwp", "failed partial ok", lambda: hwp(deflated(repeat(hwp_paragraph(WORDS) * 10_000, 200)), packed=False))
-case("zlib-noise.hwp", "failed partial", lambda: hwp(random.Random(5).randbytes(5000), packed=False))
 case("says-packed-is-not.hwp", "failed partial ok empty", lambda: hwp(hwp_paragraph(WORDS), packed=False))
 case("record-too-long.hwp", "failed partial ok", lambda: hwp(hwp_paragraph(WORDS) + record(67, 1, b"abc", 2**31)))
-case("record-cut.hwp", "failed partial ok", lambda: hwp(hwp_paragraph(WORDS) + b"\x42"))
 case("records-1023-deep.hwp", "ok partial failed", lambda: hwp(b"".join(record(71, n, b"rdgs") + hwp_paragraph(WORDS, n) for n in range(1000))))
 case("records-noise.hwp", "ok partial failed empty", lambda: hwp(random.Random(6).randbytes(20_000)))
 case("records-million.hwp", "ok partial failed empty", lambda: hwp(record(66, 0, bytes(24)) * 1_000_000))
-case("paragraphs-100000.hwp", "ok partial", lambda: hwp(hwp_paragraph(WORDS) * 100_000))
 case("text-odd-controls.hwp", "ok partial failed", lambda: hwp(hwp_paragraph("a\x0bb\x02\x1f\ud800".encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") * 500) + record(67, 1, b"\x0b\0\xff")))
 case("table-65535x65535.hwp", "ok partial failed", lambda: hwp(hwp_table(65535, 65535)))
-case("table-0x0.hwp", "ok partial failed empty", lambda: hwp(hwp_table(0, 1)))
 case("table-1x1.hwp", "ok", lambda: hwp(hwp_table(1, 1)))
-case("no-body.hwp", "failed empty partial needs_action", lambda: ole({"FileHeader": b"HWP Document File".ljust(32, b"\0") + struct.pack("<LL", 0x05000300, 1)}))
 case("sections-3000.hwp", "ok partial failed", lambda: hwp(*[hwp_paragraph(WORDS)] * 1500))
-case("section-number-huge.hwp", "ok partial failed", lambda: hwp(streams={"BodyText/Section99999999999": b"x"}))
 
 # --- pdf ---
-
 
 def stream(data: bytes, keys: bytes = b"") -> bytes:
     return b"<</Length %d%s>>\nstream\n%s\nendstream" % (len(data), keys, data)
 
-
 HELLO = b"BT /F 12 Tf 72 700 Td (Hello hostile world) Tj ET\n"
-
 
 def pdf(content: bytes = HELLO, keys: bytes = b"", *, box: bytes = b"0 0 612 792", kids: bytes = b"3 0 R", count: int = 1, page: bytes = b"", catalog: bytes = b"", resources: bytes = b"", more: Iterable[bytes] = (), trailer: bytes = b"", font: bytes = b"") -> bytes:
     """Make a one-page PDF by hand; 4 is its content, 5 its font, `more` are the objects from 6 on."""
@@ -739,13 +608,11 @@ def pdf(content: bytes = HELLO, keys: bytes = b"", *, box: bytes = b"0 0 612 792
     tail = b"trailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n" % (len(places), trailer.replace(b"@", b"%d" % size), size)
     return b"".join([*out, b"xref\n0 %d\n0000000000 65535 f \n" % len(places), table, tail])
 
-
 def chained(data: bytes, times: int) -> bytes:
     packer = [data]
     for _ in range(times):
         packer.append(zlib.compress(packer[-1], 9))
     return pdf(packer[-1], b"/Filter[%s]" % (b"/FlateDecode" * times))
-
 
 def locked(user: str, algorithm: str) -> bytes:
     from pypdf import PdfReader, PdfWriter
@@ -754,12 +621,10 @@ def locked(user: str, algorithm: str) -> bytes:
     writer.encrypt(user, "owner", algorithm=algorithm)
     return saved(writer, "write")
 
-
 def saved(thing: Any, method: str = "save", **options: Any) -> bytes:
     file = io.BytesIO()
     getattr(thing, method)(file, **options)
     return file.getvalue()
-
 
 def modern_pdf() -> bytes:
     """Make a PDF whose objects lie in a compressed stream, with a table of references that is a stream."""
@@ -781,26 +646,21 @@ def modern_pdf() -> bytes:
     assert len(PdfReader(io.BytesIO(data)).pages) == 1
     return data
 
-
 def pages_pdf(number: int) -> bytes:
     """Make a PDF of so many pages that share one content."""
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>"
     kids = b" ".join(b"%d 0 R" % n for n in range(6, 6 + number))
     return pdf(kids=kids, count=number, more=repeat(page, number))
 
-
 def image_pdf(data: bytes, keys: bytes, size: bytes = b"/Width 800/Height 800") -> bytes:
     image = stream(data, b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 8" + size + keys)
     return pdf(HELLO + b"q 500 0 0 500 0 0 cm /X Do Q", resources=b"/XObject<</X 6 0 R>>", more=[image])
 
-
 def outline(number: int) -> bytes:
     return pdf(catalog=b"/Outlines 6 0 R", more=[b"<</Type/Outlines/First 7 0 R/Last 7 0 R/Count %d>>" % number, *(b"<</Title(t)/Parent 6 0 R/Next %d 0 R>>" % min(8 + n, 6 + number) for n in range(number))])
 
-
 def font_map(cmap: bytes) -> bytes:
     return pdf(font=b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 6 0 R>>", more=[stream(cmap)])
-
 
 NOISE = random.Random(7).randbytes(4000)
 SELF = b"/XObject<</X 6 0 R>>"
@@ -811,88 +671,58 @@ READS = "ok partial"
 case("honest.pdf", "ok", pdf)
 case("zero-bytes.pdf", "failed empty", b"")
 case("noise.pdf", "failed", NOISE)
-case("noise-after-mark.pdf", "failed", lambda: b"%PDF-1.7\n" + NOISE)
 case("prev-loop.pdf", "ok", lambda: pdf(trailer=b"/Prev @"))
-case("prev-beyond.pdf", "ok failed", lambda: pdf(trailer=b"/Prev 99999999999999"))
 case("kids-loop.pdf", READS, lambda: pdf(kids=b"3 0 R 2 0 R", count=3))
 case("kids-parent-of-itself.pdf", "failed empty partial", lambda: pdf(kids=b"2 0 R"))
 case("kids-million-same.pdf", READS, lambda: pdf(kids=b"3 0 R " * 300_000, count=300_000))
 case("count-1e9.pdf", READS, lambda: pdf(count=1_000_000_000))
-case("count-negative.pdf", "ok partial failed empty", lambda: pdf(count=-5))
 case("count-100000-missing.pdf", "ok partial failed", lambda: pdf(kids=b"3 0 R " + b" ".join(b"%d 0 R" % n for n in range(90, 100_000)), count=99_911))
 case("inline-image-without-end.pdf", READS, lambda: pdf(HELLO + b"BI /W 9 /H 9 /BPC 8 /CS /G ID " + NOISE))
-case("inline-image-huge.pdf", READS, lambda: pdf(HELLO + b"BI /W 99999999 /H 99999999 /BPC 8 /CS /G ID x EI"))
 case("flate-chain-120-mb.pdf", "ok partial empty failed", lambda: chained(b"BT ET " * 20_000_000, 3))
 case("flate-chain-of-text.pdf", "ok partial failed", lambda: chained(HELLO * 300_000, 3))
-case("flate-noise.pdf", "failed empty partial", lambda: pdf(NOISE, b"/Filter/FlateDecode"))
 case("filters-1000.pdf", "ok partial empty failed", lambda: pdf(HELLO, b"/Filter[%s]" % (b"/ASCIIHexDecode" * 1000)))
-case("filter-unknown.pdf", "ok partial empty failed", lambda: pdf(HELLO, b"/Filter/Zzz"))
-case("lzw-noise.pdf", "ok partial empty failed", lambda: pdf(NOISE, b"/Filter/LZWDecode"))
 case("predictor-huge.pdf", "ok partial empty failed", lambda: pdf(zlib.compress(HELLO), b"/Filter/FlateDecode/DecodeParms<</Predictor 15/Columns 2147483647/Colors 99>>"))
 for _name, _box in {"200000-pt": b"0 0 200000 200000", "nan": b"0 0 NaN inf", "zero": b"0 0 0 0", "negative": b"0 0 -612 -792", "1e38": b"0 0 1e38 3.4e38", "short": b"0 0", "empty": b"", "names": b"/A (b) null <</C 1>>"}.items():
     case(f"box-{_name}.pdf", "ok partial empty", partial(pdf, box=_box))
     case(f"box-{_name}-scan.pdf", "ok partial empty failed needs_action", partial(pdf, b"q 99999 0 0 99999 0 0 cm /X Do Q", box=_box, resources=SELF, more=[stream(bytes(64), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 8/Width 8/Height 8")]))
-case("user-unit.pdf", "ok partial", lambda: pdf(page=b"/UserUnit 1e30/Rotate 77777"))
 for _tenth in range(1, 10):
     case(f"cut-at-{_tenth}-tenths.pdf", "failed ok partial empty", lambda tenth=_tenth: pdf(HELLO * 20)[: len(pdf(HELLO * 20)) * tenth // 10])  # type: ignore[misc]
 for _algorithm in ("RC4-40", "RC4-128", "AES-128", "AES-256"):
     case(f"user-password-{_algorithm}.pdf", "needs_action", partial(locked, "secret", _algorithm), "password")
     case(f"owner-password-{_algorithm}.pdf", "ok", partial(locked, "", _algorithm))
 case("encrypt-damaged.pdf", "failed needs_action ok", lambda: pdf(trailer=b"/Encrypt<</Filter/Standard/V 99/R 99/O(x)/U(y)/P -1/Length 99999>>"))
-case("encrypt-other.pdf", "failed needs_action", lambda: pdf(trailer=b"/Encrypt<</Filter/Adobe.PubSec/V 4>>/ID[(a)(b)]"))
 case("honest-streams.pdf", "ok", modern_pdf)
 case("streams-damaged.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/W[1 2 1]", b"/W[9 9 9]"))
-case("streams-widths.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/W[1 2 1]", b"/W[1 2-1]"))
 case("streams-in-itself.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/Type/ObjStm/N 4", b"/Type/ObjStm/Extends 6 0 R/N 4"))
 case("streams-count.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/N 4", b"/N 999999999"))
-case("xref-cut.pdf", "failed ok partial", lambda: modern_pdf()[:-60])
 case("map-broken.pdf", "ok partial failed empty needs_action", lambda: font_map(b"1 beginbfrange <00> <ff> <e000> endbfrange"))
 case("map-huge.pdf", READS, lambda: font_map(b"1 beginbfrange <00000000> <ffffffff> <0041> endbfrange"))
-case("map-noise.pdf", READS, lambda: font_map(NOISE))
 case("map-million.pdf", READS, lambda: font_map(b"beginbfchar " + b"<41> <00410042004300440045> " * 300_000 + b"endbfchar"))
-case("font-missing.pdf", "ok partial empty", lambda: pdf(font=b"null"))
-case("font-in-itself.pdf", "ok partial empty", lambda: pdf(font=b"<</Type/Font/Subtype/Type0/BaseFont/X/Encoding/Identity-H/DescendantFonts[5 0 R]>>"))
 case("font-noise.pdf", "ok partial empty failed", lambda: pdf(font=b"<</Type/Font/Subtype/TrueType/BaseFont/X/FirstChar 0/LastChar 255/Widths 6 0 R/FontDescriptor<</Type/FontDescriptor/FontName/X/FontFile2 7 0 R>>>>", more=[b"[%s]" % (b"1e30 " * 256), stream(NOISE)]))
 case("type3-in-itself.pdf", READS, lambda: pdf(font=b"<</Type/Font/Subtype/Type3/FontBBox[0 0 1 1]/FontMatrix[1 0 0 1 0 0]/CharProcs<</a 6 0 R>>/Encoding<</Differences[72/a]>>/FirstChar 72/LastChar 72/Widths[1]/Resources<</Font<</F 5 0 R>>>>>>", more=[stream(b"BT /F 1 Tf (H) Tj ET")]))
 for _filter in ("JBIG2Decode", "JPXDecode", "CCITTFaxDecode", "DCTDecode", "RunLengthDecode"):
     case(f"image-{_filter}.pdf", READS, partial(image_pdf, NOISE, b"/Filter/" + _filter.encode()))
 case("image-30000x30000.pdf", READS, lambda: image_pdf(b"x", b"", b"/Width 30000/Height 30000"))
-case("image-size-overflow.pdf", READS, lambda: image_pdf(b"x", b"", b"/Width 2147483647/Height 2147483647"))
 case("images-only-30000.pdf", "ok partial empty failed needs_action", lambda: pdf(b"q 612 0 0 792 0 0 cm /X Do Q", resources=SELF, more=[stream(zlib.compress(bytes(30_000 * 3_750)), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 1/Width 30000/Height 30000/Filter/FlateDecode")]))
-case("mask-in-itself.pdf", READS, lambda: image_pdf(b"x" * 64, b"/SMask 6 0 R/Mask 6 0 R", b"/Width 8/Height 8"))
 case("million-paths.pdf", READS, lambda: pdf(HELLO + b"0 0 m 9 9 l S\n" * 1_000_000))
-case("million-paths-no-text.pdf", "ok partial empty failed needs_action", lambda: pdf(b"0 0 m 9 9 l S\n" * 300_000))
 case("million-letters.pdf", READS, lambda: pdf(HELLO.replace(b"Hello", b"Hello " * 150_000)))
-case("texts-200000.pdf", READS, lambda: pdf(b"BT /F 1 Tf " + b"(a) Tj 1 1 Td " * 200_000 + b"ET"))
 case("100000-pages.pdf", READS, lambda: pages_pdf(100_000))
 case("form-in-itself.pdf", READS, lambda: pdf(HELLO + b"/X Do", resources=SELF, more=[stream(b"/X Do", FORM % SELF)]))
 case("forms-2-to-the-40.pdf", "ok partial failed empty", lambda: pdf(HELLO + b"/X Do", resources=SELF, more=FORMS))
-case("graphics-states-million.pdf", READS, lambda: pdf(b"q " * 1_000_000 + HELLO))
 case("arrays-nested.pdf", "ok partial failed empty", lambda: pdf(HELLO + b"[" * 500_000))
-case("dicts-nested.pdf", "ok failed partial empty", lambda: pdf(page=b"/X " + b"<</A" * 50_000))
-case("content-array-loop.pdf", "ok partial empty failed", lambda: pdf(page=b"/Contents 6 0 R", more=[b"[6 0 R 6 0 R 4 0 R]"]))
 case("length-lies.pdf", READS, lambda: pdf().replace(b"/Length 50", b"/Length 99999999"))
-case("length-is-itself.pdf", READS, lambda: pdf().replace(b"/Length 50", b"/Length 4 0 R"))
-case("parent-loop.pdf", READS, lambda: pdf().replace(b"/Parent 2 0 R/MediaBox[0 0 612 792]", b"/Parent 3 0 R/MediaBox 3 0 R"))
 case("outline-million.pdf", READS, lambda: outline(200_000))
 case("outline-loop.pdf", "ok", lambda: pdf(catalog=b"/Outlines 6 0 R", more=[b"<</First 7 0 R/Last 7 0 R>>", b"<</Title(t)/Parent 6 0 R/Next 7 0 R/First 6 0 R/Dest[3 0 R/Fit]>>"]))
 case("annotations-200000.pdf", READS, lambda: pdf(page=b"/Annots[%s]" % (b"6 0 R " * 200_000), more=[b"<</Type/Annot/Subtype/Text/Rect[0 0 9 9]/Contents(a)/Parent 6 0 R/Popup 6 0 R>>"]))
 case("acroform-loop.pdf", "ok", lambda: pdf(catalog=b"/AcroForm<</Fields[6 0 R]>>", page=b"/Annots[6 0 R]", more=[b"<</FT/Tx/T(a)/Kids[6 0 R]/Parent 6 0 R/Type/Annot/Subtype/Widget/Rect[0 0 9 9]>>"]))
 case("page-labels-loop.pdf", "ok", lambda: pdf(catalog=b"/PageLabels 6 0 R", more=[b"<</Kids[6 0 R 6 0 R]/Nums[0<</S/r/St 999999999>>]>>"]))
-case("page-labels-huge.pdf", "ok", lambda: pdf(catalog=b"/PageLabels<</Nums[0<</S/r/St 999999999>>]>>"))
-case("names-loop.pdf", "ok", lambda: pdf(catalog=b"/Names<</Dests 6 0 R/EmbeddedFiles 6 0 R>>", more=[b"<</Kids[6 0 R 6 0 R]/Limits[(a)(z)]>>"]))
 case("javascript.pdf", "ok", lambda: pdf(catalog=b"/OpenAction<</S/JavaScript/JS(while\\(1\\);)>>/AA<</WC<</S/Launch/F(/bin/sh)>>>>"))
 case("info-absurd.pdf", "ok", lambda: pdf(trailer=b"/Info 6 0 R", more=[b"<</Title(%s)/Author 6 0 R/CreationDate(D:99999999)>>" % (b"\\376\\377\\330\\000" * 50_000)]))
 case("structure-loop.pdf", "ok", lambda: pdf(catalog=b"/MarkInfo<</Marked true>>/StructTreeRoot 6 0 R", more=[b"<</Type/StructTreeRoot/K 7 0 R>>", b"<</S/P/K[7 0 R 7 0 R]/P 7 0 R/Pg 3 0 R>>"]))
-case("objects-200000.pdf", READS, lambda: pdf(more=repeat(b"null", 200_000)))
-case("object-numbers-huge.pdf", "ok failed partial empty", lambda: pdf().replace(b"/Size 6", b"/Size 2147483647").replace(b"xref\n0 6", b"xref\n4294967295 6"))
-case("before-the-mark.pdf", "ok failed", lambda: b"\n" * 900 + pdf())
-case("far-before-the-mark.pdf", "failed ok", lambda: b"\n" * 1_000_000 + pdf())
 
 # --- pictures ---
 
 PICTURE = "empty partial ok"
-
 
 def png(width: int, height: int, data: bytes | None = None, *, depth: int = 1, more: bytes = b"") -> bytes:
     """Make a grey PNG by hand; without data, a white one."""
@@ -906,7 +736,6 @@ def png(width: int, height: int, data: bytes | None = None, *, depth: int = 1, m
     head = chunk(b"IHDR", struct.pack(">LLBBBBB", width, height, depth, 0, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + head + more + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
-
 def drawn(form: str, words: str = "", size: tuple[int, int] = (60, 40), mode: str = "L", **options: Any) -> bytes:
     """Have Pillow draw words on white."""
     from PIL import Image, ImageDraw, ImageFont
@@ -916,12 +745,10 @@ def drawn(form: str, words: str = "", size: tuple[int, int] = (60, 40), mode: st
         ImageDraw.Draw(image).multiline_text((30, 20), words, "black", ImageFont.load_default(28), spacing=14)
     return saved(image, form=form) if form == "" else saved(image, "save", format=form, **options)
 
-
 def tiff(entries: list[tuple[int, int, int, int]], after: int, data: bytes = b"") -> bytes:
     """Make a TIFF of one directory; `after` is the place of the next."""
     inner = b"".join(struct.pack("<HHLL", *entry) for entry in entries)
     return b"II*\0" + struct.pack("<LH", 8, len(entries)) + inner + struct.pack("<L", after) + data
-
 
 def tiff_pages(number: int) -> bytes:
     """Make a TIFF of so many pages of 8 x 8 pixels that share their bytes."""
@@ -931,33 +758,25 @@ def tiff_pages(number: int) -> bytes:
     pages = (page + struct.pack("<L", 72 + size * (n + 1) if n + 1 < number else 0) for n in range(number))
     return b"II*\0" + struct.pack("<L", 72) + b"\xff" * 64 + b"".join(pages)
 
-
 BASIC = [(256, 4, 1, 40), (257, 4, 1, 40), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1), (273, 4, 1, 8), (278, 4, 1, 40), (279, 4, 1, 1600)]
 APNG = struct.pack(">L", 8) + b"acTL" + struct.pack(">LL", 2**31 - 1, 0) + struct.pack(">L", zlib.crc32(b"acTL" + struct.pack(">LL", 2**31 - 1, 0)))
 EXIF = b"\xff\xe1\x03\xeaExif\0\0II*\0" + b"\x08\0\0\0\xff\xff" + b"\x12\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" * 82 + bytes(8)
 
-
 def jpeg() -> bytes:
     return drawn("JPEG", "ab", (120, 80))
-
 
 for _suffix in ("png", "jpg", "jpeg", "tif", "tiff"):
     case(f"zero-bytes.{_suffix}", "failed empty", b"")
     case(f"noise.{_suffix}", "failed", NOISE)
     case(f"text.{_suffix}", "failed", b"this is no picture, it is plain text\n" * 20)
 case("1x1.png", PICTURE, lambda: png(1, 1))
-case("1x20000.png", "empty partial failed ok", lambda: png(1, 20_000))
 case("30000x30000.png", "failed partial empty", lambda: png(30_000, 30_000))
 case("size-2-31.png", "failed partial", lambda: png(2**31 - 1, 2**31 - 1, b"x"))
-case("size-0.png", "failed empty partial", lambda: png(0, 0, b""))
 case("size-lies.png", "failed empty partial", lambda: png(3000, 3000, zlib.compress(b"\0" * 50)))
 case("too-much-data.png", "empty ok partial failed", lambda: png(40, 40, zlib.compress(bytes(50_000_000))))
 case("text-bomb.png", "failed empty partial ok", lambda: png(40, 40, more=struct.pack(">L", 100_000) + b"zTXt" + (b"a\0\0" + zlib.compress(bytes(90_000_000), 9)).ljust(100_000, b"\0")[:100_000] + bytes(4)))
-case("cut.png", "failed empty partial", lambda: png(400, 400)[:80])
 case("animated.png", "empty ok partial failed", lambda: png(40, 40, more=APNG))
-case("crc.png", "failed empty partial", lambda: png(40, 40).replace(b"IHDR", b"IHDr"))
 case("cut.jpg", "failed empty partial ok", lambda: jpeg()[: len(jpeg()) * 2 // 3])
-case("head-only.jpg", "failed", lambda: jpeg()[:30])
 case("exif-damaged.jpg", "empty ok partial failed", lambda: jpeg()[:2] + EXIF + jpeg()[2:])
 case("size-65535.jpg", "failed empty partial", lambda: re.sub(rb"(\xff\xc0...)....", lambda found: found[1] + b"\xff" * 4, jpeg(), count=1, flags=re.S))
 case("scans-10000.jpg", "failed empty ok partial", lambda: jpeg()[:-2] + jpeg()[jpeg().rfind(b"\xff\xda"):-2] * 3000 + b"\xff\xd9")
@@ -965,20 +784,14 @@ case("directory-loop.tif", "failed empty partial ok", lambda: tiff(BASIC, 8, byt
 case("directory-beyond.tif", "failed empty partial ok", lambda: tiff(BASIC, 2**31, bytes(2000)))
 case("size-huge.tif", "failed partial empty", lambda: tiff([(256, 4, 1, 2**31), (257, 4, 1, 2**31), *BASIC[2:]], 0, bytes(2000)))
 case("strips-beyond.tif", "failed partial empty", lambda: tiff([*BASIC[:5], (273, 4, 1, 2**30), *BASIC[6:]], 0, bytes(9)))
-case("counts-huge.tif", "failed partial empty", lambda: tiff([(tag, kind, 2**30, value) for tag, kind, _, value in BASIC], 0, bytes(2000)))
-case("compression-unknown.tif", "failed partial", lambda: tiff([*BASIC[:3], (259, 3, 1, 9999), *BASIC[4:]], 0, bytes(2000)))
-case("no-tags.tif", "failed partial empty", lambda: tiff([], 0))
 case("10000-pages.tif", "empty partial failed ok", lambda: tiff_pages(10_000))
-case("png-named.jpg", PICTURE, lambda: png(40, 40))
 case("pdf-named.png", "failed", pdf)
-case("svg-named.png", "failed", b'<svg xmlns="http://www.w3.org/2000/svg"><text>a</text></svg>')
 
 # --- recordings ---
 
 SOUNDS = ("flac", "m4a", "mp3", "ogg", "wav", "webm")
-QUIET = "empty partial"
+QUIET = "empty partial needs_action"  # where no speech model is, a recording that can be read waits for one
 CODECS = {"flac": "flac", "m4a": "aac", "mp3": "mp3", "ogg": "libopus", "wav": "pcm_s16le", "webm": "libopus"}
-
 
 def wav(samples: bytes, rate: int = 16_000, **lies: int) -> bytes:
     file = io.BytesIO()
@@ -989,7 +802,6 @@ def wav(samples: bytes, rate: int = 16_000, **lies: int) -> bytes:
     for place, value in lies.items():
         struct.pack_into("<L", data, int(place[1:]), value)
     return bytes(data)
-
 
 def sound(suffix: str, samples: bytes = bytes(32_000), rate: int = 16_000) -> bytes:
     """Encode 16-bit samples as the suffix says; by default a second of silence."""
@@ -1006,7 +818,6 @@ def sound(suffix: str, samples: bytes = bytes(32_000), rate: int = 16_000) -> by
             out.mux(packet)
     return file.getvalue()
 
-
 def film(form: str) -> bytes:
     """Make a video without sound."""
     import av
@@ -1021,27 +832,21 @@ def film(form: str) -> bytes:
             out.mux(packet)
     return file.getvalue()
 
-
 for _suffix in SOUNDS:
     case(f"zero-bytes.{_suffix}", "failed empty", b"")
-    case(f"noise.{_suffix}", "failed empty partial", lambda: random.Random(8).randbytes(50_000))
+    case(f"noise.{_suffix}", "failed empty partial needs_action", lambda: random.Random(8).randbytes(50_000))
     case(f"silence.{_suffix}", QUIET, partial(sound, _suffix))
-    case(f"head-only.{_suffix}", "failed empty partial", lambda suffix=_suffix: sound(suffix)[:40])  # type: ignore[misc]
-    case(f"cut.{_suffix}", "failed empty partial", lambda suffix=_suffix: sound(suffix)[: len(sound(suffix)) // 2])  # type: ignore[misc]
-    case(f"text.{_suffix}", "failed empty partial", b"this is no recording, it is plain text\n" * 50)
+    case(f"head-only.{_suffix}", "failed empty partial needs_action", lambda suffix=_suffix: sound(suffix)[:40])  # type: ignore[misc]
+    case(f"cut.{_suffix}", "failed empty partial needs_action", lambda suffix=_suffix: sound(suffix)[: len(sound(suffix)) // 2])  # type: ignore[misc]
+    case(f"text.{_suffix}", "failed empty partial needs_action", b"this is no recording, it is plain text\n" * 50)
 case("white-noise.wav", QUIET, lambda: wav(random.Random(9).randbytes(96_000)))
-case("length-2-32.wav", "empty partial failed", lambda: wav(bytes(32_000), p4=2**32 - 1, p40=2**32 - 1))
-case("length-0.wav", "empty partial failed", lambda: wav(bytes(32_000), p4=0, p40=0))
-case("rate-0.wav", "empty partial failed", lambda: wav(bytes(32_000), p24=0))
-case("rate-2-31.wav", "empty partial failed", lambda: wav(bytes(32_000), p24=2**31 - 1))
-case("channels-65535.wav", "empty partial failed", lambda: wav(bytes(32_000), p20=0xFFFF0001))
-case("no-samples.wav", "empty partial failed", lambda: wav(b""))
-case("tag-20-mb.mp3", "empty partial failed", lambda: b"ID3\x04\0\0" + bytes([9, 63, 127, 127]) + bytes(20_971_519) + sound("mp3"))
-case("tag-lies.mp3", "empty partial failed", lambda: b"ID3\x04\0\0" + b"\x7f" * 4 + sound("mp3"))
-case("film-without-sound.webm", "failed empty partial", partial(film, "webm"))
-case("film-without-sound.m4a", "failed empty partial", partial(film, "ipod"))
+case("length-2-32.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p4=2**32 - 1, p40=2**32 - 1))
+case("rate-2-31.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p24=2**31 - 1))
+case("channels-65535.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p20=0xFFFF0001))
+case("tag-20-mb.mp3", "empty partial failed needs_action", lambda: b"ID3\x04\0\0" + bytes([9, 63, 127, 127]) + bytes(20_971_519) + sound("mp3"))
+case("film-without-sound.webm", "failed empty partial needs_action", partial(film, "webm"))
+case("film-without-sound.m4a", "failed empty partial needs_action", partial(film, "ipod"))
 case("playlist.m4a", "failed", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
-case("concat.mp3", "failed", b"ffconcat version 1.0\nfile /etc/passwd\n")
 
 # --- text ---
 
@@ -1050,10 +855,8 @@ LINE = "word 가나다 " * 8
 UNITS = {"round": "(", "square": "[", "quotes": '."', "stops": "1. ", "names": "Mr. ", "less": "<", "ticks": "`", "breaks": "\n", "spaces": " \t", "dashes": "- \n", "pipes": "|", "stars": "*_", "ands": "&#x", "marks": "! ? … ", "slashes": "\\", "colons": "a: ", "hangul": "다.", "accents": "e\u0301", "joiners": "a\u200d", "bidi": "\u202e\u2066", "emoji": "👩‍👩‍👧", "combined": "\u0301"}
 READ = "ok partial empty"
 
-
 def long_line(megabytes: int) -> bytes:
     return (LINE * (megabytes * 20_000)).encode()[: megabytes * 1_000_000]
-
 
 for _suffix in TEXTS:
     case(f"long-line.{_suffix}", "ok partial failed", partial(long_line, 100 if _suffix == "txt" else 40))
@@ -1072,91 +875,64 @@ for _suffix in TEXTS:
         if _suffix in ("txt", "md", "html") or _name in ("square", "quotes", "pipes"):
             case(f"{_name}.{_suffix}", "ok partial empty failed", partial(str.encode, _unit * (400_000 // len(_unit))))
 
-
 def both(name: str, statuses: str, text: Callable[[], str]) -> None:
     case(name, statuses, lambda: text().encode())
 
-
 both("tags-50000-deep.html", READ, lambda: "<div>" * 50_000 + WORDS)
 both("tables-5000-deep.html", READ, lambda: "<table><tr><td>a" * 5000)
-both("lists-50000-deep.html", READ, lambda: "<ul><li>a" * 50_000)
-both("formats-20000.html", READ, lambda: f"<b><i><u>{WORDS}" * 7000)
 both("misnested.html", READ, lambda: "<a><b></a></b><p><table><p></table>x" * 20_000)
 both("comment-unclosed.html", READ, lambda: f"<p>{WORDS}<!-- " + "x" * 500_000)
 both("script-unclosed.html", READ, lambda: f"<p>{WORDS}<script>" + "x<" * 300_000)
 both("table-unclosed.html", READ, lambda: f"<p>{WORDS}<table><tr><td>" + "x<td>" * 100_000)
 both("spans-65534.html", READ, lambda: "<table>" + "<tr><td rowspan=65534 colspan=65534>a<td>b" * 3000)
 both("attributes-200000.html", READ, lambda: f"<p {' '.join(f'a{n}=1' for n in range(200_000))}>{WORDS}")
-both("attribute-5-mb.html", READ, lambda: f"<p title='{'x' * 5_000_000}'>{WORDS}")
 both("doctype-entities.html", READ, lambda: f"<!DOCTYPE x {LAUGHS}><p>{WORDS}&l9;")
 both("doctype-external.html", READ, lambda: f"<!DOCTYPE x {PASSWD}><p>{WORDS}&e;")
 both("xinclude.html", READ, lambda: f"<p>{WORDS}<xi:include href='file:///etc/passwd' parse='text'/><iframe src='file:///etc/passwd'></iframe>")
-both("charset-absurd.html", READ, lambda: f"<meta charset='{'utf-7' * 200}'><p>{WORDS}")
 both("charset-lies.html", READ, lambda: f"<meta charset='utf-16'><p>{WORDS}")
-both("select-100000.html", READ, lambda: f"<p>{WORDS}<select>" + "<option>a" * 100_000)
 both("style-display.html", READ, lambda: f"<p>{WORDS}" + f"<p style='display{' ' * 2000}:{' ' * 2000}x'>a" * 200)
-both("headings-50000.html", READ, lambda: "<h1>a<h6>b" * 25_000)
 both("main-in-main.html", READ, lambda: "<main><article><header><nav>a" * 200)
 both("empty-tags.html", "empty", lambda: "<p></p><br><hr>" * 100_000)
 both("100000-columns.csv", READ, lambda: "a," * 100_000 + "\n" + "1," * 100_000 + "\n")
 both("columns-by-rows.csv", READ, lambda: ("1," * 3000 + "\n") * 1000)
 both("quote-unclosed.csv", READ, lambda: "a,b\n1,2\n" * 1000 + '3,"4\n' + "5,6\n" * 100_000)
 both("quotes-odd.csv", READ, lambda: 'a,"b""c"d","\n' * 50_000)
-both("million-lines.csv", READ, lambda: "a,b\n" + "1,2\n" * 1_000_000)
-both("separators.csv", READ, lambda: ",;\t|" * 200_000)
-both("header-1-mb.csv", READ, lambda: "a" * 1_000_000 + ",b\n" + "1,2\n" * 5000)
 both("tabs.tsv", READ, lambda: "\t" * 1_000_000 + "\n" + 'a\t"b\n' * 5000)
 both("lists-200000-deep.json", READ, lambda: "[" * 200_000 + "1" + "]" * 200_000)
 both("objects-200000-deep.json", READ, lambda: '{"a":' * 200_000 + "1" + "}" * 200_000)
-both("lists-900-deep.json", READ, lambda: "[" * 900 + "1" + "]" * 900)
 both("objects-900-deep-wide.json", READ, lambda: '{"abcdefghij":' * 900 + "[" + '{"x":1},' * 20_000 + "1]" + "}" * 900)
 both("opening.json", READ, lambda: "[" * 1_000_000)
 both("keys-twice.json", READ, lambda: "{" + ",".join('"a": "Honest"' for _ in range(50_000)) + "}")
 both("numbers.json", READ, lambda: f"[NaN, Infinity, -Infinity, 1e99999, -0.0, {'9' * 200_000}, 1E+{'9' * 5000}]")
 both("surrogates.json", READ, lambda: '["\\ud800", "\\udc00\\ud800 Honest", "\\u0000"]')
-both("key-5-mb.json", READ, lambda: '{"' + "k" * 5_000_000 + '": {"a": [{"b": 1}, {"b": 2}]}}')
 both("lines-broken.json", READ, lambda: '{"a": 1}\n' + '{"a": \n' * 50_000)
 both("million-nulls.json", "ok partial empty", lambda: "[" + "null," * 1_000_000 + "1]")
-both("strings-unclosed.json", READ, lambda: '{"a": "' + "\\" * 500_001)
 both("quotes-10000-deep.md", READ, lambda: "> " * 10_000 + WORDS)
-both("lists-10000-deep.md", READ, lambda: "\n".join(" " * (n * 2) + "- a" for n in range(3000)))
 both("10000-columns.md", READ, lambda: "|a" * 10_000 + "\n" + "|-" * 10_000 + "\n" + ("|1" * 10_000 + "\n") * 20)
 both("fence-unclosed.md", READ, lambda: f"{WORDS}\n```\n" + "x\n" * 200_000)
-both("fences.md", READ, lambda: "```\n~~~\n" * 50_000)
-both("headings.md", READ, lambda: "# a\n" * 50_000)
 both("heading-paths.md", READ, lambda: "".join(f"{'#' * (n % 6 + 1)} {'heading ' * 30}\n\nx\n\n" for n in range(5000)))
-both("setext.md", READ, lambda: "a\n=\n" * 50_000)
 both("front-matter-unclosed.md", READ, lambda: "---\n" + "title: a\n" * 100_000)
-both("front-matter-wide.md", READ, lambda: "---\na" + "b" * 500_000 + ": x\n---\n" + WORDS)
 both("comments.md", READ, lambda: "<!-- " * 100_000 + WORDS)
 both("comments-and-ticks.md", READ, lambda: "`<!--` -->" * 50_000)
 both("pipes-and-rules.md", READ, lambda: "a|b\n-|-\n" * 50_000)
-both("html.md", READ, lambda: "<details><summary>" * 50_000 + WORDS)
-both("links.md", READ, lambda: "[a](" * 100_000 + "![" * 100_000)
 both("one-word-5-mb.txt", READ, lambda: "가" * 2_000_000 + "a" * 3_000_000)
 both("blank.txt", "empty", lambda: " \n\t\u3000\f" * 300_000)
-both("lines-million.txt", READ, lambda: "a\n\n" * 1_000_000)
 
 # --- rtf, mail, epub ---
 
-
 def mail(parts: str, head: str = "") -> bytes:
     return f"From: a@example.org\r\nSubject: Honest\r\n{head}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{parts}".encode()
-
 
 def nested_mail(depth: int) -> bytes:
     opening = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n" for n in range(depth))
     return f"Subject: Honest\r\n{opening}\r\n{WORDS}".encode()
 
-
 def forwarded(depth: int) -> bytes:
     return ("Subject: Honest\r\nContent-Type: message/rfc822\r\n\r\n" * depth + f"Subject: x\r\n\r\n{WORDS}\r\n").encode()
-
 
 def book(chapters: str, spine: str, extra: Parts | None = None) -> bytes:
     opf = f'<package xmlns="http://www.idpf.org/2007/opf"><manifest>{chapters}</manifest><spine>{spine}</spine></package>'
     return office("epub", extra={"OEBPS/content.opf": opf} | (extra or {}))
-
 
 ITEM = '<item id="{0}" href="{1}" media-type="application/xhtml+xml"/>'
 PART = f"--b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{WORDS}\r\n"
@@ -1164,39 +940,29 @@ FILE = "--b\r\nContent-Type: application/x; name=a.docx\r\nContent-Disposition: 
 SOME = "ok partial empty failed"
 
 both("braces-100000-deep.rtf", SOME, lambda: "{\\rtf1 " + "{" * 100_000 + "Honest" + "}" * 100_001)
-both("braces-closed.rtf", SOME, lambda: "{\\rtf1 Honest" + "}" * 100_000)
 both("bin-lies.rtf", SOME, lambda: "{\\rtf1 Honest {\\pict\\bin2147483647 xx} more}")
-both("bin-negative.rtf", SOME, lambda: "{\\rtf1 Honest \\bin-5 more}" + "\\bin-1" * 9999)
 both("words-million.rtf", SOME, lambda: "{\\rtf1 Honest " + "\\b\\i0" * 300_000 + "}")
 both("word-long.rtf", SOME, lambda: "{\\rtf1 \\" + "a" * 500_000 + "9" * 500_000 + " Honest}")
 both("unicode-absurd.rtf", SOME, lambda: "{\\rtf1\\uc99999 Honest \\u-1? \\u55296? \\u99999999999? " + "\\u44032?" * 50_000 + "}")
 both("tables.rtf", SOME, lambda: "{\\rtf1 " + "\\trowd\\cellx1 a\\cell\\nestcell\\row" * 20_000 + "}")
-both("pages-absurd.rtf", SOME, lambda: "{\\rtf1\\ansicpg99999{\\fonttbl{\\f0\\fcharset999 x;}}\\f0 Honest \\'zz\\'f\\'}")
 both("object-20-mb.rtf", SOME, lambda: "{\\rtf1 Honest {\\object{\\*\\objdata " + "00ff" * 5_000_000 + "}}}")
-both("unclosed.rtf", SOME, lambda: "{\\rtf1 Honest {\\b more")
 both("stars.rtf", SOME, lambda: "{\\rtf1 Honest" + "{\\*\\x" * 50_000)
 case("zero-bytes.rtf", "failed empty", b"")
 case("noise.rtf", "failed", NOISE)
 case("text.rtf", "failed ok partial", b"this is no RTF, it is plain text\n" * 20)
 case("parts-100000.eml", "ok partial", lambda: mail(PART * 100_000 + "--b--"))
 case("depth-1000.eml", SOME, lambda: nested_mail(1000))
-case("depth-10000.eml", SOME, lambda: nested_mail(10_000))
 case("forwarded-1000.eml", SOME, lambda: forwarded(1000))
 case("boundary-missing.eml", SOME, lambda: mail(PART).replace(b"; boundary=b", b""))
-case("boundary-empty.eml", SOME, lambda: mail(PART * 2000).replace(b"boundary=b", b'boundary=""'))
 case("boundary-long.eml", SOME, lambda: mail(PART).replace(b"boundary=b", b"boundary=" + b"b" * 500_000))
 case("head-50-mb.eml", SOME, lambda: mail(PART + "--b--", f"X-A: {'x' * 50_000_000}\r\n"))
 case("heads-500000.eml", SOME, lambda: mail(PART + "--b--", "X-A: x\r\n" * 500_000))
-case("heads-folded.eml", SOME, lambda: mail(PART + "--b--", "To: a" + "\r\n b" * 300_000 + "\r\n"))
 case("subject-encoded.eml", SOME, lambda: mail(PART + "--b--", "Subject: " + "=?utf-8?q?=ED=A0=80?= =?x?b?!!?=" * 5000 + "\r\n"))
-case("addresses-100000.eml", SOME, lambda: mail(PART + "--b--", "To: " + "a@example.org, " * 100_000 + "\r\n"))
 case("addresses-nested.eml", SOME, lambda: mail(PART + "--b--", "To: " + "(" * 50_000 + '"' * 49_999 + "<" * 50_000 + "\r\n"))
 case("base64-broken.eml", SOME, lambda: mail(FILE.format("a.txt", "!!!==x" * 5000) + "--b--"))
 case("charset-unknown.eml", SOME, lambda: mail(PART.replace("utf-8", "x-no-such") + "--b--"))
 case("attached-bomb.eml", SOME, lambda: mail(PART + FILE.format("a.zip", "UEsDBA" * 500_000) + "--b--"))
-case("attached-name.eml", SOME, lambda: mail(PART + FILE.format("../../etc/passwd\0", "QQ==") + "--b--"))
 case("html-deep.eml", SOME, lambda: mail("--b\r\nContent-Type: text/html\r\n\r\n" + "<div>" * 50_000 + WORDS + "\r\n--b--"))
-case("no-head.eml", SOME, lambda: ("\r\n" + WORDS).encode())
 case("zero-bytes.eml", "failed empty", b"")
 case("noise.eml", SOME, NOISE)
 case("quoted-printable.eml", SOME, lambda: b"Subject: a\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" + b"=\r\n=E=ZZ=" * 100_000)
@@ -1204,15 +970,12 @@ case("spine-100000.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml"), '<it
 case("items-100000.epub", SOME, lambda: book("".join(ITEM.format(f"i{n}", f"{n}.xhtml") for n in range(100_000)), "".join(f'<itemref idref="i{n}"/>' for n in range(100_000))))
 case("spine-of-itself.epub", SOME, lambda: book(ITEM.format("c1", "content.opf"), '<itemref idref="c1"/>' * 500))
 case("spine-outside.epub", SOME, lambda: book(ITEM.format("c1", "../../../etc/passwd") + ITEM.format("c2", "http://127.0.0.1:9/x"), '<itemref idref="c1"/><itemref idref="c2"/>'))
-case("spine-empty.epub", SOME, lambda: book("", ""))
-case("fallback-loop.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml").replace("/>", ' fallback="c1"/>'), '<itemref idref="c1" linear="no"/>'))
 case("rights.epub", "needs_action failed ok", lambda: office("epub", extra={"META-INF/rights.xml": "<r/>", "META-INF/encryption.xml": '<encryption><CipherReference URI="OEBPS/c1.xhtml"/></encryption>'}))
 case("contents-loop.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml") + '<item id="n" href="toc.ncx" media-type="application/x-dtbncx+xml"/>', '<itemref idref="c1"/>', {"OEBPS/toc.ncx": "<ncx><navMap>" + "<navPoint><content src='c1.xhtml'/>" * 200 + "</navPoint>" * 200 + "</navMap></ncx>"}))
 case("encrypted-by-manifest.odt", "needs_action", lambda: office("odt", extra={"META-INF/manifest.xml": MANIFEST}), "password")
 case("repeated-columns.odt", SOME, lambda: office("odt", "<table:table><table:table-column table:number-columns-repeated='999999999'/>" + f"<table:table-row table:number-rows-repeated='999999999'><table:table-cell table:number-columns-repeated='999999999'><text:p>{WORDS}</text:p></table:table-cell></table:table-row>" * 3 + "</table:table>"))
 case("spaces-repeated.odt", SOME, lambda: office("odt", f"<text:p>{WORDS}<text:s text:c='2147483647'/><text:s text:c='-1'/><text:tab/></text:p>" * 20))
 case("lists-100-deep.odt", SOME, lambda: office("odt", "<text:list><text:list-item>" * 100 + f"<text:p>{WORDS}</text:p>" + "</text:list-item></text:list>" * 100))
-case("heading-level.odt", SOME, lambda: office("odt", f"<text:h text:outline-level='99999999999'>{WORDS}</text:h><text:h text:outline-level='-1'>{WORDS}</text:h>"))
 
 # --- names and suffixes ---
 

@@ -3,6 +3,8 @@
 Nothing here is a test. Large ones are as large as such files are in offices; `SMALL` names one small document a format.
 """
 
+# ruff: noqa: E501 - one document is one line
+
 from __future__ import annotations
 
 import csv
@@ -33,7 +35,7 @@ keeps its own list of loans; the main office keeps the accounts. Repairs under 5
 KOREAN = """위원회는 화요일에 모여 예산을 의결하였다. 출장은 한 해에 두 번까지로 한다. 분관마다 대출 목록을 따로 관리하고 본관이
 회계를 맡는다. 오십만 원이 되지 않는 수리는 결재를 한 번만 받는다."""
 SENTENCES = [part.strip() + "." for part in f"{ENGLISH} {KOREAN}".replace("\n", " ").split(".") if part.strip()]
-OMML = '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:f><m:num><m:r><m:t>a+b</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f></m:oMath>'  # noqa: E501
+OMML = '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:f><m:num><m:r><m:t>a+b</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f></m:oMath>'
 
 
 def paragraphs(number: int, seed: int = 0) -> list[str]:
@@ -55,7 +57,9 @@ def photo(form: str = "JPEG", words: str = "", size: tuple[int, int] = (640, 480
         return bytes(hostile.drawn(form, words, size))
     from PIL import Image
 
-    grain = Image.frombytes("L", (size[0] // 8, size[1] // 8), random.Random(size[0]).randbytes(size[0] * size[1] // 64))
+    grain = Image.frombytes(
+        "L", (size[0] // 8, size[1] // 8), random.Random(size[0]).randbytes(size[0] * size[1] // 64)
+    )
     return bytes(hostile.saved(grain.resize(size), format=form))
 
 
@@ -66,8 +70,8 @@ def settled(thing: Any) -> bytes:
     """Save something as a zip without the time of day, so that it is the same each time."""
     with zipfile.ZipFile(io.BytesIO(thing if isinstance(thing, bytes) else hostile.saved(thing))) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    moment = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d")
-    return bytes(hostile.zipped({name: moment.sub(b"2026-03-02T09:00:00", part) for name, part in parts.items()}))
+    chance = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d|(?<= id=\")\d{6,}")  # moments, random ids
+    return bytes(hostile.zipped({name: chance.sub(b"2026-03-02T09:00:00", part) for name, part in parts.items()}))
 
 
 def docx(number: int = 40, table: int = 0, pictures: int = 0, equations: int = 0, lists: int = 0) -> bytes:
@@ -148,7 +152,9 @@ def hwp(number: int = 30, sections: int = 1) -> bytes:
 
 
 def odt(number: int = 30, table: int = 0) -> bytes:
-    body = "".join(f"<text:h text:outline-level='1'>제목</text:h><text:p>{text}</text:p>" for text in paragraphs(number))
+    body = "".join(
+        f"<text:h text:outline-level='1'>제목</text:h><text:p>{text}</text:p>" for text in paragraphs(number)
+    )
     line = "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in ("항목", "수량", "100"))
     body += f"<table:table>{f'<table:table-row>{line}</table:table-row>' * table}</table:table>" if table else ""
     return bytes(hostile.office("odt", body))
@@ -211,12 +217,17 @@ def lines(number: int, delimiter: str = ",") -> str:
 
 
 def records(number: int) -> list[dict[str, Any]]:
-    return [{"id": n, "제목": text[:20], "tags": ["가", "b"], "in": {"text": text}} for n, text in enumerate(paragraphs(number))]
+    return [
+        {"id": n, "제목": text[:20], "tags": ["가", "b"], "in": {"text": text}}
+        for n, text in enumerate(paragraphs(number))
+    ]
 
 
 def rtf(number: int = 20) -> bytes:
     escaped = ("".join(c if c < "\x80" else f"\\u{ord(c)}?" for c in text) for text in paragraphs(number))
-    return ("{\\rtf1\\ansi{\\fonttbl{\\f0 Malgun Gothic;}}" + "".join(f"\\pard\\f0 {text}\\par\n" for text in escaped) + "}").encode()
+    return (
+        "{\\rtf1\\ansi{\\fonttbl{\\f0 Malgun Gothic;}}" + "".join(f"\\pard\\f0 {text}\\par\n" for text in escaped) + "}"
+    ).encode()
 
 
 def mail(number: int = 5, html: bool = False, attached: int = 0) -> bytes:
