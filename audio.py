@@ -2,9 +2,9 @@
 
     speech(open("minutes.m4a", "rb"), document) -> Block("text", "Good morning. Let us begin.", place="00:14:05"), …
 
-Sound is decoded and transcribed in windows of five minutes, each of which ends in a pause. A finished window is kept,
-so that a reading which dies goes on after it; memory holds one window. `find_model`, `speech_state` and `bring_model`
-are for whoever asks whether that works here, and load none of its libraries. This file doesn't tell speakers apart.
+Each window of sound (sound.py) is transcribed by itself and kept, so that a reading which dies goes on after it.
+`find_model`, `speech_state` and `bring_model` are for whoever asks whether that works here, and load none of its
+libraries. This file doesn't tell speakers apart.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import json
 import os
 import re
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -25,17 +24,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from .config import expand, scrub
-from .parsers import Block, Document, NeedsAction, ParseError, Recognition, _looks_korean
+from .parsers import Block, Document, NeedsAction, ParseError, Recognition
+from .sound import RATE, Recording, clock_time, open_recording
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 AUDIO_VERSION = 1  # raise it when the same sound gives other text: what was kept is then of no use
-RATE = 16_000  # samples a second, as Whisper takes them
-WINDOW_SECONDS = 300  # the spectra of ten minutes would take 200 MB more
-MOST_SECONDS = 24 * 3600  # of one recording, then "partial"
-GAP_SECONDS = 0.5  # by which timestamps may jump before that means missing sound
+LEAN_SECONDS = 0.5  # that Whisper lets speech begin early, in the padding around it
 PAUSE_SECONDS = 1.5  # between two blocks
 BLOCK_CHARS = 600  # then a new sentence begins a new block
 BEAM = 2  # of 1,160 words of real speech, base got 5.3% wrong with 1 (37 CPU s), 5.0% with 2 (43), 5.7% with 5 (53)
@@ -44,8 +41,9 @@ SURE = 0.8  # probability from which a window is in another language than the re
 
 _TIERS = ((30e9, 24, "large-v2"), (15e9, 12, "medium"), (7e9, 4, "small"), (3e9, 2, "base"))  # bytes, cores, model
 _SIZE = re.compile(r"(?:tiny|base|small|medium)(?:\.en)?|large(?:-v[123])?|turbo")
-_NEEDS = "config.json, model.bin, tokenizer.json and vocabulary.json (or .txt)"
-_FORMATS = "aac,asf,flac,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mp3,ogg,w64,wav"  # none that opens further files
+_NEEDS = (
+    "config.json, model.bin, tokenizer.json and vocabulary.json (or .txt; preprocessor_config.json where there is one)"
+)
 _REPEATED = re.compile(r"(\b\w.{0,60}?)\1{3,}")
 _SENTENCE_END = re.compile(r"[.?!。？！…][\"'”’)\]]*$")
 
@@ -173,140 +171,6 @@ def _load(folder: Path) -> Any:
         raise NeedsAction(f"the speech model in {folder} can't be loaded: {said}. {remedy}", lacks="speech") from None
 
 
-# --- from file to sound ---
-
-
-@dataclass(slots=True)
-class _Recording:
-    """An open recording, and what was met while decoding it. Times are seconds."""
-
-    container: Any
-    track: Any
-    announced: float  # 0: unknown
-    clock: float = 0.0  # decoded so far
-    lost: float = 0.0  # in packets that are damaged
-    lost_at: float = 0.0
-    ending: str = ""  # why decoding ended before the end
-
-    def notes(self) -> list[str]:
-        """Say what could not be read."""
-        notes = []
-        if self.lost > GAP_SECONDS:
-            notes.append(f"{self.lost:.1f} s of damaged sound are left out, the first at {_time(self.lost_at)}")
-        guessed = self.container.format.name in ("mp3", "ogg")  # from its size
-        if not self.ending and not guessed and self.announced - self.clock > max(2.0, self.announced / 50):
-            self.ending = f"the file is cut off, as it should hold {_time(self.announced)}"
-        return notes + ([f"the sound ends at {_time(self.clock)}: {self.ending}"] if self.ending else [])
-
-
-def _open(file: IO[bytes], document: Document) -> _Recording:
-    import av
-
-    head, size = file.read(8), file.seek(0, os.SEEK_END)
-    file.seek(0)
-    options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
-    try:
-        container = av.open(file, mode="r", options=options, metadata_errors="replace")
-    except av.FFmpegError as error:
-        raise ParseError(f"is no recording that can be read ({error.strerror}). Play it, and save it anew.") from None
-    track: Any = container.streams.best("audio")
-    if track is None or track.codec_context is None:
-        what = "has no sound track" if track is None else "holds sound in a coding that FFmpeg doesn't know"
-        raise ParseError(f"{what}. If you hear something when you play it, save that as FLAC or MP3.")
-    if len(container.streams.audio) > 1:
-        document.partial.append(f"of {len(container.streams.audio)} sound tracks only the main one is read")
-    tags = {key.casefold(): _tag(value) for key, value in {**container.metadata, **track.metadata}.items()}
-    document.title = tags.get("title", "")
-    names = {"artist": "author", "album": "album", "date": "date", "comment": "description"}
-    document.metadata.update({names[key]: value for key, value in tags.items() if key in names and value.strip()})
-    length = float(track.duration * track.time_base if track.duration else (container.duration or 0) / 1_000_000)
-    riff = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
-    if size < riff < 2**31 - 2**16:  # FFmpeg believes the size of the file; beyond, it is a mark for "unknown"
-        length *= riff / size
-    return _Recording(container, track, max(0.0, length))
-
-
-def _tag(text: str) -> str:
-    """Undo what programs of Korean Windows do to ID3: they write CP949 and call it Latin-1."""
-    data = text.encode("latin-1", "ignore")
-    return data.decode("cp949") if len(data) == len(text) and _looks_korean(data) else text
-
-
-def _frames(recording: _Recording) -> Iterator[Any]:
-    """Decode; a packet that is damaged is counted and left out."""
-    import av
-
-    try:
-        for packet in recording.container.demux(recording.track):
-            try:
-                frames = packet.decode()
-            except av.FFmpegError:
-                recording.lost_at = recording.lost_at if recording.lost else recording.clock
-                recording.lost += float((packet.duration or 0) * (packet.time_base or 0))
-                continue
-            yield from frames
-            if recording.clock > MOST_SECONDS:
-                recording.ending = "what follows is left out"
-                return
-    except av.FFmpegError as error:
-        recording.ending = error.strerror or type(error).__name__
-
-
-def _sound(recording: _Recording) -> Iterator[NDArray[np.float32]]:
-    """Decode to 16 kHz mono, (samples,) of any number; where timestamps tell of missing sound there is silence."""
-    import av
-    import numpy as np
-
-    mixer, shape, begin = None, None, (recording.container.start_time or 0) / 1_000_000
-    for frame in _frames(recording):
-        if shape != (shape := (frame.format.name, frame.layout.name, frame.sample_rate)):
-            yield from _mixed(mixer, None)
-            mixer = av.AudioResampler("fltp", "mono", RATE)
-        gap = frame.time - begin - recording.clock if frame.pts is not None else 0.0
-        if GAP_SECONDS < gap < min(MOST_SECONDS, max(WINDOW_SECONDS, recording.announced - recording.clock)):
-            recording.clock += gap
-            yield from (np.zeros(RATE, np.float32) for _ in range(round(gap)))
-        recording.clock += frame.samples / frame.sample_rate
-        frame.pts = None
-        yield from _mixed(mixer, frame)
-    yield from _mixed(mixer, None)
-
-
-def _mixed(mixer: Any, frame: Any) -> Iterator[NDArray[np.float32]]:
-    """Resample one frame, or flush with None."""
-    try:
-        mixed = mixer.resample(frame) if mixer else []
-    except (RuntimeError, ValueError, OSError):  # as FFmpeg's errors are
-        raise ParseError("holds channels that can't be mixed to one. Save it as mono or stereo.") from None
-    return (one.to_ndarray()[0] for one in mixed if one is not None)
-
-
-def _windows(sound: Iterable[NDArray[np.float32]], at: int) -> Iterator[tuple[NDArray[np.float32], bool]]:
-    """Cut sound in pauses, from sample `at` on; yield each window (samples,) and whether it is the last."""
-    import numpy as np
-
-    held, size = [np.zeros(0, np.float32)], -at
-    for some in sound:
-        size += len(some)
-        if size > 0:
-            held.append(some[max(0, len(some) - size) :])
-        if size >= WINDOW_SECONDS * RATE:
-            window = np.concatenate(held)
-            end = _pause(window)
-            yield np.clip(np.nan_to_num(window[:end]), -1, 1), False
-            held, size = [window[end:].copy()], size - end
-    yield np.clip(np.nan_to_num(np.concatenate(held)), -1, 1), True
-
-
-def _pause(window: NDArray[np.float32]) -> int:
-    """Return the middle of the quietest half second in the last minute, so that no word is cut."""
-    import numpy as np
-
-    tenth = RATE // 10
-    tail = np.square(window[-600 * tenth :]).reshape(-1, tenth).mean(axis=1)
-    return len(window) + tenth * (int(np.convolve(tail, np.ones(5), "valid").argmin()) - 600) + 5 * tenth // 2
-
-
 # --- from sound to words ---
 
 
@@ -338,20 +202,20 @@ def _passages(file: IO[bytes], document: Document) -> Iterator[Said]:
     state, folder = speech_state(asked.model), find_model(asked.model)
     if state or not folder:
         raise NeedsAction(state, lacks="speech")
-    recording, languages = _open(file, document), dict[str, None]()
-    with recording.container:
+    languages = dict[str, None]()
+    with open_recording(file, document) as recording:
         for window in _heard(recording, asked, folder):
             yield from window.said
             languages |= {window.language: None} if window.language else {}
             document.partial += window.notes
-            document.metadata["audio.duration"] = _time(window.end / RATE)
+            document.metadata["audio.duration"] = clock_time(window.end / RATE)
     size = _SIZE.search(asked.model.rpartition("/")[2]) or _SIZE.search(folder.name)
     document.metadata["audio.language"] = ", ".join(languages)
     document.metadata["audio.model_size"] = size[0] if size else _chosen(asked.model)
     document.metadata["audio.transcribed_at"] = datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _heard(recording: _Recording, asked: Recognition, folder: Path) -> Iterator[_Window]:
+def _heard(recording: Recording, asked: Recognition, folder: Path) -> Iterator[_Window]:
     """Give the windows that are kept, then transcribe and keep the others."""
     at, main, settings = 0, "", f"{_fingerprint(folder)} {asked.language or 'auto'} {AUDIO_VERSION}"
     while kept := asked.kept(f"speech {at / RATE:.2f} {settings}"):
@@ -360,8 +224,8 @@ def _heard(recording: _Recording, asked: Recognition, folder: Path) -> Iterator[
         if window.is_last:
             return
         at, main = window.end, main or window.language
-    for sound, is_last in _windows(_sound(recording), at):
-        if not recording.clock:
+    for sound, is_last in recording.windows(at):
+        if is_last and not at and recording.lost >= recording.clock:
             raise ParseError("holds no sound that can be decoded. Play it, and save it anew.")
         window = _transcribe(sound, at, main, recording, asked, folder)
         if is_last:
@@ -372,7 +236,7 @@ def _heard(recording: _Recording, asked: Recognition, folder: Path) -> Iterator[
 
 
 def _transcribe(
-    sound: NDArray[np.float32], at: int, main: str, recording: _Recording, asked: Recognition, folder: Path
+    sound: NDArray[np.float32], at: int, main: str, recording: Recording, asked: Recognition, folder: Path
 ) -> _Window:
     """Transcribe one window (samples,) that begins at sample `at`. Whisper hears only where someone speaks.
 
@@ -385,8 +249,9 @@ def _transcribe(
     def step(done: float) -> None:
         asked.step(done, max(recording.announced, done) if recording.announced else 0.0, "seconds")
 
-    def moment(seconds: float, side: Callable[[list[int], float], int]) -> float:
-        i = min(side(ends, seconds * RATE), len(ends) - 1)
+    def moment(seconds: float) -> float:
+        """Say when in the recording a second of the joined speech is."""
+        i = min(bisect_right(ends, (seconds + LEAN_SECONDS) * RATE), len(ends) - 1)
         return float(round((at + spans[i][1] - ends[i]) / RATE + seconds, 2))
 
     step(at / RATE)
@@ -402,10 +267,12 @@ def _transcribe(
     ctranslate2.set_random_seed(1)  # where it is unsure, Whisper draws; the same file must give the same text
     segments, _ = model.transcribe(speech, language=window.language, beam_size=BEAM, condition_on_previous_text=False)
     for segment in segments:
-        begin, end, text = moment(segment.start, bisect_right), moment(segment.end, bisect_left), segment.text.strip()
+        begin, text = moment(segment.start), segment.text.strip()
+        end = begin + segment.end - segment.start
         step(end)
         if segment.compression_ratio > LOOP:
-            window.notes[:] = window.notes or [f"words may be missing from {_time(begin)} on, where few are repeated"]
+            if not window.notes:
+                window.notes.append(f"words may be missing from {clock_time(begin)} on: the model repeats itself there")
             text = _REPEATED.sub(r"\1", text)
             if window.said and window.said[-1][2] == text:
                 continue
@@ -435,13 +302,8 @@ def _blocks(passages: Iterable[Said]) -> Iterator[Block]:
         if held and (begin - last > PAUSE_SECONDS or is_long):
             yield Block("text", " ".join(held), place=place)
             held, size = [], 0
-        place = place if held else _time(begin)
+        place = place if held else clock_time(begin)
         held.append(text)
         last, size = end, size + len(text)
     if held:
         yield Block("text", " ".join(held), place=place)
-
-
-def _time(seconds: float) -> str:
-    """`845.3` -> `00:14:05`."""
-    return f"{int(seconds) // 3600:02}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"

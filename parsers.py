@@ -159,7 +159,7 @@ _SIGNATURES = {b"%PDF-": ".pdf", b"{\\rtf": ".rtf", b"HWP Document File": ".hwp"
 _SIGNATURES |= {b"\xff\xd8\xff": ".jpg", b"Rar!\x1a\x07": "a RAR archive", b"7z\xbc\xaf": "a 7-Zip archive"}
 _ZIPPED = {".docx": b"word/document", ".xlsx": b"xl/workbook", ".pptx": b"ppt/presentation"}  # what is in such a zip
 _ZIPPED |= {".hwpx": b"Contents/content.hpf", ".epub": b"mimetypeapplication/epub", ".odt": b"opendocument.text"}
-_PLAIN = frozenset({".csv", ".eml", ".htm", ".html", ".json", ".jsonl", ".markdown", ".md", ".rtf", ".tsv", ".txt"})
+_PLAIN = frozenset(".csv .eml .htm .html .json .jsonl .markdown .md .rtf .srt .tsv .txt .vtt .xhtml".split())
 # Of companies' encryption, as drm() of hangul.py names it:
 _WRAPPED = (b"SCDSA0", b"<DOCUMENT SAFER", b"\x9b DRMONE", b"<!-- FasooSecure", b"<## NASCA")
 
@@ -991,9 +991,12 @@ def _in(module: str, name: str) -> Parser:
 
 
 PICTURES = frozenset({".jpeg", ".jpg", ".png", ".tif", ".tiff"})
+STREAMED = frozenset({".flac", ".m4a", ".mp3", ".ogg", ".wav", ".webm"})  # recordings
 _PARSERS: dict[str, Parser] = {
     ".csv": _csv,
     ".docx": _in("office", "docx"),
+    ".eml": _in("mail", "eml"),
+    ".epub": _in("prose", "epub"),
     ".htm": _html,
     ".html": _html,
     ".hwp": _in("hangul", "hwp"),
@@ -1005,10 +1008,14 @@ _PARSERS: dict[str, Parser] = {
     ".odt": _in("opendocument", "odt"),
     ".pdf": _in("pages", "pdf"),
     ".pptx": _in("office", "pptx"),
+    ".rtf": _in("prose", "rtf"),
+    ".srt": _in("prose", "subtitles"),
     ".tsv": _tsv,
     ".txt": _txt,
+    ".vtt": _in("prose", "subtitles"),
+    ".xhtml": _html,
     ".xlsx": _in("sheets", "xlsx"),
     **dict.fromkeys(PICTURES, _in("pages", "picture")),
+    **dict.fromkeys(STREAMED, _in("audio", "speech")),
 }
-STREAMED = frozenset({".flac", ".m4a", ".mp3", ".ogg", ".wav", ".webm"})  # recordings
 SUFFIXES = frozenset(_PARSERS)
