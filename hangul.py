@@ -275,6 +275,8 @@ def _hwpml(data: bytes, document: Document) -> Iterator[Block]:
     walk = etree.iterparse(io.BytesIO(data), events=("start", "end"), tag=("HEAD", "P", "TAIL"), recover=True, **_SAFE)
     hangul = _Hangul(document.partial)
     yield from hangul.body(_hwpml_paragraphs(walk, hangul, document))
+    faults = [fault.message for fault in walk.error_log if "ntity" not in fault.message]  # &nbsp; is none
+    document.partial += [f"it is damaged, and read in part ({fault})" for fault in faults[:1]]
     yield from hangul.end()
 
 

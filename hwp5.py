@@ -19,6 +19,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import olefile
 from lxml.etree import Element, SubElement, _Element
@@ -90,12 +91,8 @@ class Hwp5:
         self.packed, self.paths = flags & 1, ["/".join(path) for path in self.ole.listdir()]
         tracked = flags & 0x4000 and any(path.startswith("ViewText/") for path in self.paths)
         self.body = "ViewText" if tracked else "BodyText"  # for old programs, a stand-in is where the body should be
-        try:
-            about = self.ole.getproperties("\x05HwpSummaryInformation", convert_time=True)
-        except Exception:  # noqa: BLE001 - it is not there, or damaged; it is no content
-            about = {}
-        texts = ((key, str(about.get(number) or "").partition("\0")[0]) for number, key in _SUMMARY.items())
-        describe(document, texts)
+        if "\x05HwpSummaryInformation" in self.paths:
+            describe(document, _summary(self.ole.openstream("\x05HwpSummaryInformation").read()))
 
     def head(self) -> _Element:
         """Make of DocInfo what .hwpx has in its header part; a paragraph refers to a shape or style by its number."""
@@ -161,6 +158,18 @@ class Hwp5:
             self.notes.append(f"{path} is damaged, and read in part ({error})")
         self.bytes_left -= len(found)
         return bytes(found)
+
+
+def _summary(data: bytes) -> Iterator[tuple[str, str]]:
+    """Read the OLE property set of title, author and dates (olefile's own reader loops for hours in a damaged one)."""
+    begin = _number(data, 44, 4)
+    for at in range(begin + 8, begin + 8 + 8 * min(_number(data, begin + 4, 4), 100), 8):
+        key, place = _SUMMARY.get(_number(data, at, 4), ""), begin + _number(data, at + 4, 4)
+        kind, size = _number(data, place, 4), min(_number(data, place + 4, 4), 10_000)
+        if kind == 31:
+            yield key, data[place + 8 : place + 8 + 2 * size].decode("utf-16-le", "replace").partition("\0")[0]
+        elif kind == 64 and 0 < (ticks := _number(data, place + 4, 8)) < 1 << 58:  # of 100 ns, since 1601
+            yield key, (datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks // 10)).isoformat()
 
 
 @dataclass(slots=True)

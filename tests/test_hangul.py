@@ -280,7 +280,7 @@ def test_hwpml_is_read_whatever_it_is_called() -> None:
         assert document.blocks[0] == Block("heading", "제목", level=2)
         assert texts(document)[1:] == ["가\t나다", "| 갑 | 을 |\n| --- | --- |\n|  | 병 |", "[^1]"]
         assert texts(document, "footnotes") == ["[^1]: 주석"]
-        assert (document.title, document.metadata) == ("공고", {"author": "김서가"})
+        assert (document.title, document.metadata, document.status) == ("공고", {"author": "김서가"}, "ok")
 
 
 # --- .hwpx ---
