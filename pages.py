@@ -30,9 +30,7 @@ from typing import Any
 from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError
 
 MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
-STAMP_CHARS = (
-    100  # visible; a page that a picture covers and that has fewer is a scan with a stamp on it
-)
+STAMP_CHARS = 100  # visible; a page that a picture covers and that has fewer is a scan with a stamp on it
 OCR_VERSION = 1  # raise it when OCR gives other text for the same page: pages that were kept are then read again
 PAGE_SECONDS = 120  # for OCR of one page
 MAX_PIXELS = 40_000_000  # of a page that is read; of all that wait, twice as many
@@ -551,7 +549,7 @@ class _Word:
     """What Tesseract found, a word or a part of one; places in pixels from the upper left corner."""
 
     text: str
-    line: tuple[int, ...]
+    line: int
     left: int
     top: int
     right: int
@@ -585,7 +583,7 @@ def _words(table: str, text: str) -> list[_Word]:
             continue
         found = max(text.find(word, at), at)
         left, top, width, height = map(int, cells[6:10])
-        line = tuple(map(int, cells[2:5]))
+        line = sum(int(cell) * 10**power for cell, power in zip(cells[2:5], (8, 4, 0), strict=True))
         glued = found == at > 0
         words.append(_Word(word, line, left, top, left + width, top + height, float(cells[10]), glued))
         at = found + len(word)
@@ -621,7 +619,7 @@ def _upright(image: Any, dpi: int, languages: str, deadline: float) -> Any:
 
     def worth(turn: Any) -> float:
         trial = middle if turn is None else middle.transpose(turn)
-        words = _run(trial, languages, dpi, 6, deadline)
+        words = _run(trial, languages, dpi, 11, deadline)
         return sum(len(word.text) for word in words if word.confidence > 80)
 
     turns = [None, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_270]
@@ -638,12 +636,51 @@ def _read_page(image: Any, dpi: int, languages: str, deadline: float) -> list[_W
     parts = languages.split("+")
     others = "+".join(part for part in parts if part != "kor") if "kor" in parts else ""
     words = list[_Word]()
-    for number, box in enumerate(_columns(image, dpi)):
-        for word in _run(image.crop(box), "kor" if others else languages, dpi, 4, deadline):
-            left, top = word.left + box[0], word.top + box[1]
-            right, bottom = word.right + box[0], word.bottom + box[1]
-            words.append(replace(word, line=(number, *word.line), left=left, top=top, right=right, bottom=bottom))
+    for box in _columns(image, dpi):
+        column = image.crop(box)
+        found = _run(column, "kor" if others else languages, dpi, 6, deadline)  # as one block of lines
+        if _overlooked(column, found) > 0.03:
+            again = _run(column, "kor" if others else languages, dpi, 4, deadline)  # as blocks of various sizes
+            found = max(found, again, key=lambda some: _sureness(some) * sum(len(word.text) for word in some))
+        for number, line in enumerate(_in_order(found), len(words)):
+            words += [_moved(word, box[0], box[1], number) for word in line]
     return _corrected(image, words, others, dpi, deadline) if others else words
+
+
+def _overlooked(image: Any, words: list[_Word]) -> float:
+    """Return the share of the ink that lies in no word."""
+    import numpy
+
+    ink = numpy.array(image.reduce(4)) < 190
+    total = max(int(ink.sum()), 1)
+    for word in words:
+        if word.confidence >= 40:
+            ink[max(word.top // 4 - 1, 0) : word.bottom // 4 + 2, max(word.left // 4 - 2, 0) : word.right // 4 + 3] = 0
+    return int(ink.sum()) / total
+
+
+def _moved(word: _Word, x: int, y: int, line: int) -> _Word:
+    return replace(word, line=line, left=word.left + x, top=word.top + y, right=word.right + x, bottom=word.bottom + y)
+
+
+def _in_order(words: list[_Word]) -> list[list[_Word]]:
+    """Order a column's lines from top to bottom, which Tesseract doesn't if it takes them for several blocks."""
+    lines = [list(line) for _, line in groupby(words, key=lambda word: word.line)]
+    height = median(word.bottom - word.top for word in words) if words else 0
+    rows = list[list[_Word]]()
+    middle = 0.0
+    for line in sorted(lines, key=_middle):
+        if rows and _middle(line) - middle < 0.4 * height:
+            parts = sorted([rows[-1], line], key=lambda part: part[0].left)
+            rows[-1] = [*parts[0], replace(parts[1][0], glued=False), *parts[1][1:]]
+        else:
+            rows.append(line)
+            middle = _middle(line)
+    return rows
+
+
+def _middle(line: list[_Word]) -> float:
+    return median(word.top + word.bottom for word in line) / 2
 
 
 def _columns(image: Any, dpi: int) -> list[tuple[int, int, int, int]]:
@@ -670,30 +707,24 @@ def _text(words: list[_Word]) -> str:
 
 
 def _corrected(image: Any, words: list[_Word], languages: str, dpi: int, deadline: float) -> list[_Word]:
-    """Read again, in other languages, what is not Hangul; all of it at once, each piece on a line of its own."""
+    """Read again, in other languages, what is not Hangul: all of it at once, each piece on a line of its own."""
     from PIL import Image
 
-    spans = [
-        span
-        for _, line in groupby(range(len(words)), key=lambda at: words[at].line)
-        for span in _foreign(words, list(line))
-    ]
-    spans = spans[:MAX_PIECES]
+    lines = [list(line) for _, line in groupby(range(len(words)), key=lambda at: words[at].line)]
+    spans = [span for line in lines for span in _foreign(words, line)][:MAX_PIECES]
     if not spans:
         return words
     pieces = [image.crop(_cut(image, words, *span)) for span in spans]
     gap = max(dpi // 8, 8)
-    height = sum(piece.height + gap for piece in pieces) + gap
-    sheet, y, places = Image.new("L", (max(piece.width for piece in pieces) + 2 * gap, height), 255), gap, list[int]()
+    size = max(piece.width for piece in pieces) + 2 * gap, sum(piece.height + gap for piece in pieces) + gap
+    sheet, y, places = Image.new("L", size, 255), gap, [0]
     for piece in pieces:
         sheet.paste(piece, (gap, y))
         y += piece.height + gap
-        places.append(y - gap // 2)  # where the next one's room begins
-    found = _run(sheet, languages, dpi, 6, deadline)
-    rooms = [
-        [word for word in found if low <= (word.top + word.bottom) / 2 < high] for low, high in pairwise([0, *places])
-    ]
-    for (first, last), room in reversed(list(zip(spans, rooms, strict=True))):
+        places.append(y - gap // 2)
+    found = _run(sheet, languages, dpi, 11, deadline)
+    for (first, last), (low, high) in reversed(list(zip(spans, pairwise(places), strict=True))):
+        room = sorted((word for word in found if low <= _middle([word]) < high), key=lambda word: word.left)
         words[first:last] = _better(words[first:last], room)
     return words
 
@@ -722,42 +753,35 @@ def _cut(image: Any, words: list[_Word], first: int, last: int) -> tuple[int, in
     some = words[first:last]
     top, bottom = max(min(word.top for word in some) - 4, 0), min(max(word.bottom for word in some) + 4, image.height)
     left, right, room = min(word.left for word in some), max(word.right for word in some), (bottom - top) // 4
-    before = words[first - 1] if first and words[first - 1].line == some[0].line else None
     after = words[last] if last < len(words) and words[last].line == some[0].line else None
-    strip = image.crop((max(left - 2 * room, 0), top, min(right + 2 * room, image.width), bottom))
-    ink = (numpy.asarray(strip) < 140).any(axis=0)
-    edge = max(left - 2 * room, 0)
-    if before and some[0].glued:
-        left = edge + _blank(ink, left - edge, room)
-    else:
-        left -= min(room, max((left - before.right) // 2, 0)) if before else room
-    if after and after.glued:
-        right = min(right, after.left) if after.left > left + (right - left) // 3 else right
-        right = edge + _blank(ink, right - edge, room)
-    else:
-        right += min(room, max((after.left - right) // 2, 0)) if after else room
-    left = max(left, 0)
-    return left, top, max(min(right, image.width), left + 1), bottom
+    if after and after.glued and after.left > left + (right - left) // 3:
+        right = min(right, after.left)
+    edge = max(left - 4 * room, 0)
+    ink = (numpy.asarray(image.crop((edge, top, min(right + 4 * room, image.width), bottom))) < 140).any(axis=0)
+    left = edge + _blank(ink, left - edge, room, range(-room, room + 1) if some[0].glued else range(0, -4 * room, -1))
+    is_glued = after is not None and after.glued
+    right = edge + _blank(ink, right - edge, room, range(-room, room + 1) if is_glued else range(4 * room))
+    return left, top, max(right, left + 1), bottom
 
 
-def _blank(ink: Any, at: int, reach: int) -> int:
-    """Find the column without ink that is nearest."""
-    near = sorted(range(max(at - reach, 0), min(at + reach + 1, len(ink))), key=lambda x: abs(x - at))
-    return next((x for x in near if not ink[x]), at)
+def _blank(ink: Any, at: int, room: int, steps: range) -> int:
+    """Find the nearest gap between letters (`steps` go both ways), or between words, among a strip's columns."""
+    width = 1 if steps[0] < 0 else max(room // 2, 1)
+    for x in sorted((at + step for step in steps), key=lambda x: abs(x - at)):
+        low, high = (x - width + 1, x + 1) if steps.step < 0 else (x, x + width)
+        if high <= 0 or low >= len(ink) or not ink[max(low, 0) : high].any():
+            return min(max(x, 0), len(ink))
+    return min(max(at, 0), len(ink))
 
 
 def _better(old: list[_Word], new: list[_Word]) -> list[_Word]:
     """Choose between two readings of the same piece."""
-    while new and new[-1].confidence < 50:  # a letter cut in two
+    while new and new[-1].confidence < 50 and len(new[-1].text) <= 2:  # a letter cut in two
         new = new[:-1]
     text, was = _text(new), _text(old)
     sure, doubt = _sureness(new), _sureness(old)
-    if not new or text == was or sure < 60:
-        return old
     if re.search("[A-Za-zÀ-ÿ]", text):
-        wins = len(text) * 2 >= len(was) and sure > doubt - 10
+        wins = sure >= 40 and sure > doubt - 10 and len(text) * 2 >= len(was)
     else:
-        wins = text[0].isdigit() and sure > doubt
-    if not wins:
-        return old
-    return [replace(old[0], text=text, right=old[-1].right, confidence=sure)]
+        wins = text[:1].isdigit() and sure >= 60 and sure > doubt
+    return [replace(old[0], text=text, right=old[-1].right, confidence=sure)] if wins else old
