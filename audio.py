@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 AUDIO_VERSION = 1  # raise it when the same sound gives other text: what was kept is then of no use
 LEAN_SECONDS = 0.5  # that Whisper lets speech begin early, in the padding around it
 PAUSE_SECONDS = 1.5  # between two blocks
+BREAK_SECONDS = 5  # of silence, across which Whisper is not to make one sentence
 BLOCK_CHARS = 600  # then a new sentence begins a new block
 BEAM = 2  # of 1,160 words of real speech, base got 5.3% wrong with 1 (37 CPU s), 5.0% with 2 (43), 5.7% with 5 (53)
+SILENCE = 0.001  # of full scale, 60 dB below it: nobody speaks
 LOOP = 2.4  # compression, above which the text is a few words over and over
 SURE = 0.8  # probability from which a window is in another language than the recording
 
@@ -255,7 +257,8 @@ def _transcribe(
         return float(round((at + spans[i][1] - ends[i]) / RATE + seconds, 2))
 
     step(at / RATE)
-    spans = [(span["start"], span["end"]) for span in get_speech_timestamps(sound)]
+    is_silent = not sound.size or np.abs(sound).max() < SILENCE
+    spans = [] if is_silent else [(span["start"], span["end"]) for span in get_speech_timestamps(sound)]
     window = _Window(at + len(sound), "", [], [], False)
     if not spans:
         return window
@@ -265,7 +268,13 @@ def _transcribe(
         window.notes.append(f"the speech model knows English only, not {scrub(asked.language)}")
     ends: list[int] = list(accumulate(end - begin for begin, end in spans))
     ctranslate2.set_random_seed(1)  # where it is unsure, Whisper draws; the same file must give the same text
-    segments, _ = model.transcribe(speech, language=window.language, beam_size=BEAM, condition_on_previous_text=False)
+    segments, _ = model.transcribe(
+        speech,
+        language=window.language,
+        beam_size=BEAM,
+        condition_on_previous_text=False,
+        clip_timestamps=_clips(spans, ends),
+    )
     for segment in segments:
         begin, text = moment(segment.start), segment.text.strip()
         end = begin + segment.end - segment.start
@@ -273,11 +282,24 @@ def _transcribe(
         if segment.compression_ratio > LOOP:
             if not window.notes:
                 window.notes.append(f"words may be missing from {clock_time(begin)} on: the model repeats itself there")
-            text = _REPEATED.sub(r"\1", text)
+            text = _REPEATED.sub(r"\1", f"{text} ").strip()
             if window.said and window.said[-1][2] == text:
                 continue
         window.said.append((begin, end, text))
     return window
+
+
+def _clips(spans: list[tuple[int, int]], ends: list[int]) -> list[float]:
+    """Return begin, end, begin, end, … in seconds of the joined speech, of what is said without a long silence.
+
+    No sentence of Whisper's goes beyond one. Each costs as much as half a minute, so there is none for each pause.
+    """
+    clips = list[int]()
+    for i, (begin, end) in enumerate(spans):
+        if not i or begin - spans[i - 1][1] > BREAK_SECONDS * RATE:
+            clips += [ends[i] - (end - begin), 0]
+        clips[-1] = ends[i]
+    return [at / RATE for at in clips]
 
 
 def _language(model: Any, speech: NDArray[np.float32], asked: str, main: str) -> str:

@@ -189,7 +189,8 @@ def _pause(window: NDArray[np.float32]) -> int:
 
     tenth = RATE // 10
     tail = np.square(window[-600 * tenth :]).reshape(-1, tenth).mean(axis=1)
-    return len(window) + tenth * (int(np.convolve(tail, np.ones(5), "valid").argmin()) - 600) + 5 * tenth // 2
+    calm = np.convolve(tail, np.ones(5), "valid")[::-1]  # the last of several
+    return len(window) - tenth * int(calm.argmin()) - 5 * tenth // 2
 
 
 def clock_time(seconds: float) -> str:
