@@ -117,5 +117,8 @@ async function refresh() {
   setTimeout(refresh, document.hidden ? 15000 : wait);
 }
 
-document.getElementById("ask").addEventListener("submit", search);
+const form = document.getElementById("ask");
+form.addEventListener("submit", search);
+const asked = new URLSearchParams(location.search).get("q");
+if (asked) { form.elements.q.value = asked; form.requestSubmit(); }
 refresh();

@@ -14,6 +14,7 @@ import hmac
 import ipaddress
 import json
 import os
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -36,6 +37,7 @@ IDLE_SECONDS = 600.0  # of a session that nobody uses
 LEAVING_SECONDS = 3.0  # that requests get to end when the server is told to
 TOKEN_VARIABLE = "SEOGA_TOKEN"
 COOKIE = "seoga_token"
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{8,200}")  # what a header and a cookie carry as it is
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -57,6 +59,8 @@ def serve_http(
     import uvicorn
 
     token = token or os.environ.get(TOKEN_VARIABLE, "")
+    if token and not _TOKEN.fullmatch(token):
+        raise SeogaError("a token is 8 to 200 of A-Z a-z 0-9 . _ ~ + / = -: `openssl rand -hex 16` makes one.")
     if not is_loopback(host) and not token:
         raise SeogaError(
             f"{host} can be reached from other machines, so a token is needed: set {TOKEN_VARIABLE} or give --token. "

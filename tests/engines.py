@@ -1,4 +1,4 @@
-"""Install what the tests need and pip can't bring: Tesseract with Korean, fonts to render pages with, a speaking voice.
+"""Install what the tests need and pip can't bring: Tesseract with Korean, fonts, a voice, a browser.
 
 Run before the tests; where all is there it does nothing. On Debian and Ubuntu it installs, as root or by sudo;
 elsewhere it says what to install. The tests fail, they don't skip, where an engine is missing.
@@ -14,6 +14,7 @@ from pathlib import Path
 
 FONTS, SOUNDS = Path("/usr/share/fonts"), Path("/usr/share/asterisk/sounds")
 PACKAGES = {  # Debian's name -> whether it is there
+    "chromium": lambda: shutil.which("chromium") or shutil.which("google-chrome"),
     "tesseract-ocr": lambda: shutil.which("tesseract"),
     "tesseract-ocr-kor": lambda: "kor" in _languages(),
     "fonts-nanum": lambda: any(FONTS.rglob("NanumGothic.ttf")),
