@@ -18,7 +18,7 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen.canvas import Canvas
 
-from seoga import pages, parsers
+from seoga import ocr, parsers
 from seoga.config import scrub
 from seoga.parsers import SUFFIXES, Document, NeedsAction, ParseError, parse
 
@@ -599,7 +599,7 @@ def test_list_items_of_a_pdf_stay_on_their_lines() -> None:
 
 @pytest.fixture
 def no_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_tesseract", lambda: ("", "", frozenset()))
+    monkeypatch.setattr(ocr, "_tesseract", lambda: ("", "", frozenset()))
 
 
 @pytest.mark.usefixtures("no_ocr")
