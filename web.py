@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from dataclasses import asdict
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -184,8 +185,11 @@ def is_token(given: str, token: str) -> bool:
 
 
 def _cookie(header: str) -> str:
-    pairs = (part.strip().partition("=") for part in header.split(";"))
-    return next((value for name, _, value in pairs if name == COOKIE), "")
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
 
 
 class _Page:
