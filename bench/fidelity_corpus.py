@@ -9,6 +9,8 @@ structure it stood in. Documents are written as templates, in which a mark is re
     «-deleted» must not be read   «?author» may be read or not
 """
 
+# ruff: noqa: E501 - a template is one line
+
 from __future__ import annotations
 
 import io
@@ -22,12 +24,11 @@ import zlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, time, timedelta
 from email.message import EmailMessage
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-ENGLISH = "river budget meeting travel report engine harbor signal garden copper window market planet winter bridge".split()
-KOREAN = "강물 예산 회의 출장 보고서 기관 항구 신호 정원 구리 창문 시장 행성 겨울 다리 전압 계약 서가".split()
-FILLERS = "the of and with 및 그리고 또는 위한".split()  # ordinary words, which come again and again
+ENGLISH = ["river", "budget", "meeting", "travel", "report", "engine", "harbor", "signal", "garden", "copper", "window", "market", "planet", "winter", "bridge"]
+KOREAN = ["강물", "예산", "회의", "출장", "보고서", "기관", "항구", "신호", "정원", "구리", "창문", "시장", "행성", "겨울", "다리", "전압", "계약", "서가"]
+FILLERS = ["the", "of", "and", "with", "및", "그리고", "또는", "위한"]  # ordinary words, which come again and again
 MANY = {"merged cell", "key", "column header"}  # may be read more than once: repeated in each row or piece
 _MARK = re.compile(r"«([-?@]?)([^«»*]+)(?:\*(\d+))?»")
 
@@ -130,12 +131,7 @@ def chart(s: Told) -> bytes:
         for texts in (names[:1], names[1:], values)
     ]
     text = s(
-        f"<c:chartSpace {SPACES}><c:chart><TITLE>«@chart title»</TITLE><c:plotArea><c:barChart><c:barDir val='col'/><c:ser>"
-        f"<c:idx val='0'/><c:order val='0'/><c:tx><c:strRef><c:f>B1</c:f><c:strCache><c:ptCount val='1'/>{points[0]}</c:strCache></c:strRef></c:tx>"
-        f"<c:cat><c:strRef><c:f>A2:A4</c:f><c:strCache><c:ptCount val='3'/>{points[1]}</c:strCache></c:strRef></c:cat>"
-        f"<c:val><c:numRef><c:f>B2:B4</c:f><c:numCache><c:ptCount val='3'/>{points[2]}</c:numCache></c:numRef></c:val></c:ser>"
-        "<c:axId val='1'/><c:axId val='2'/></c:barChart><c:catAx><c:axId val='1'/><c:scaling/><c:axPos val='b'/><TITLE>«@chart axis title»</TITLE>"
-        "<c:crossAx val='2'/></c:catAx><c:valAx><c:axId val='2'/><c:scaling/><c:axPos val='l'/><c:crossAx val='1'/></c:valAx></c:plotArea></c:chart></c:chartSpace>"
+        f"<c:chartSpace {SPACES}><c:chart><TITLE>«@chart title»</TITLE><c:plotArea><c:barChart><c:barDir val='col'/><c:ser><c:idx val='0'/><c:order val='0'/><c:tx><c:strRef><c:f>B1</c:f><c:strCache><c:ptCount val='1'/>{points[0]}</c:strCache></c:strRef></c:tx><c:cat><c:strRef><c:f>A2:A4</c:f><c:strCache><c:ptCount val='3'/>{points[1]}</c:strCache></c:strRef></c:cat><c:val><c:numRef><c:f>B2:B4</c:f><c:numCache><c:ptCount val='3'/>{points[2]}</c:numCache></c:numRef></c:val></c:ser><c:axId val='1'/><c:axId val='2'/></c:barChart><c:catAx><c:axId val='1'/><c:scaling/><c:axPos val='b'/><TITLE>«@chart axis title»</TITLE><c:crossAx val='2'/></c:catAx><c:valAx><c:axId val='2'/><c:scaling/><c:axPos val='l'/><c:crossAx val='1'/></c:valAx></c:plotArea></c:chart></c:chartSpace>"
     )
     return short(text, TITLE=title).encode()
 
@@ -153,8 +149,7 @@ WORD = {
     "P": "<p><T>…</T></p>",
     "C": "<tc><p><T>…</T></p></tc>",
     "T": '<r><t xml:space="preserve"> … </t></r>',
-    "GRAPHIC": "<r><drawing><wp:inline><wp:extent cx='3000000' cy='2000000'/><wp:docPr id='1' name='x'/>"
-    "<a:graphic>…</a:graphic></wp:inline></drawing></r>",
+    "GRAPHIC": "<r><drawing><wp:inline><wp:extent cx='3000000' cy='2000000'/><wp:docPr id='1' name='x'/><a:graphic>…</a:graphic></wp:inline></drawing></r>",
     "TABLE": "<tbl><tblPr/><tblGrid><gridCol w:w='3000'/><gridCol w:w='3000'/><gridCol w:w='3000'/></tblGrid>…</tbl>",
 }
 _FIELD = "<r><fldChar w:fldCharType='%s'/></r>"
@@ -162,25 +157,16 @@ DOCX = [
     "<p><pPr><pStyle w:val='Heading1'/></pPr><T>«heading»</T></p><P>«paragraph*40»</P>",
     "<p><pPr><pStyle w:val='Heading2'/></pPr><T>«heading»</T></p><p><pPr><pStyle w:val='Caption'/></pPr><T>«caption»</T></p>",
     "".join(f"<p><pPr><pStyle w:val='List{style}'/></pPr><T>«list item»</T></p>" for style in ("Bullet", "Bullet2", "Number")),
-    "<TABLE><tr><C>«column header»</C><C>«column header»</C><C>«column header»</C></tr>"
-    "<tr><C>«table cell»</C><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
-    "<TABLE><tr><C>«table cell»</C><tc><TABLE><tr><C>«nested table»</C><C>«nested table»</C></tr><tr><C>«nested table»</C>"
-    "<C>«nested table»</C></tr></TABLE><p/></tc></tr><tr><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
-    "<TABLE><tr><tc><tcPr><gridSpan w:val='2'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C></tr><tr><tc><tcPr>"
-    "<vMerge w:val='restart'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C><C>«table cell»</C></tr><tr><tc><tcPr><vMerge/>"
-    "</tcPr><p/></tc><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
-    "<TABLE><tr><C>«table cell»</C><C>«table cell»</C></tr><tr><trPr><del w:id='9'/></trPr><C>«-deleted row»</C><C>«-deleted row»"
-    "</C></tr><tr><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
+    "<TABLE><tr><C>«column header»</C><C>«column header»</C><C>«column header»</C></tr><tr><C>«table cell»</C><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
+    "<TABLE><tr><C>«table cell»</C><tc><TABLE><tr><C>«nested table»</C><C>«nested table»</C></tr><tr><C>«nested table»</C><C>«nested table»</C></tr></TABLE><p/></tc></tr><tr><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
+    "<TABLE><tr><tc><tcPr><gridSpan w:val='2'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C></tr><tr><tc><tcPr><vMerge w:val='restart'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C><C>«table cell»</C></tr><tr><tc><tcPr><vMerge/></tcPr><p/></tc><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
+    "<TABLE><tr><C>«table cell»</C><C>«table cell»</C></tr><tr><trPr><del w:id='9'/></trPr><C>«-deleted row»</C><C>«-deleted row»</C></tr><tr><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
     "<p><T>«paragraph»</T><del w:id='1'><r><delText>«-deleted»</delText></r></del><ins w:id='2'><T>«inserted»</T></ins></p>",
     "<p><moveFrom w:id='3'><T>«-moved away»</T></moveFrom><moveTo w:id='4'><T>«moved here»</T></moveTo></p>",
-    f"<p>{_FIELD % 'begin'}<r><instrText>REF «-field code*1»</instrText></r>{_FIELD % 'separate'}<T>«field result»</T>"
-    f"{_FIELD % 'end'}<fldSimple w:instr='REF «-field code*1»'><T>«simple field»</T></fldSimple></p>",
-    "<sdt><sdtPr/><sdtContent><P>«content control»</P></sdtContent></sdt><p><sdt><sdtPr/><sdtContent><T>«inline control»</T>"
-    "</sdtContent></sdt><smartTag w:uri='u' w:element='e'><T>«smart tag»</T></smartTag></p>",
-    "<p><r><ruby><rt><T>«?ruby reading*1»</T></rt><rubyBase><T>«ruby base»</T></rubyBase></ruby></r>"
-    "<r><rPr><vanish/></rPr><t>«-hidden text»</t></r></p>",
-    "<p><hyperlink w:anchor='x'><T>«hyperlink»</T></hyperlink><r><t>«after a tab*1»</t><tab/><t>«after a tab*1»</t><br/>"
-    "<t>«after a break*1»</t></r></p>",
+    f"<p>{_FIELD % 'begin'}<r><instrText>REF «-field code*1»</instrText></r>{_FIELD % 'separate'}<T>«field result»</T>{_FIELD % 'end'}<fldSimple w:instr='REF «-field code*1»'><T>«simple field»</T></fldSimple></p>",
+    "<sdt><sdtPr/><sdtContent><P>«content control»</P></sdtContent></sdt><p><sdt><sdtPr/><sdtContent><T>«inline control»</T></sdtContent></sdt><smartTag w:uri='u' w:element='e'><T>«smart tag»</T></smartTag></p>",
+    "<p><r><ruby><rt><T>«?ruby reading*1»</T></rt><rubyBase><T>«ruby base»</T></rubyBase></ruby></r><r><rPr><vanish/></rPr><t>«-hidden text»</t></r></p>",
+    "<p><hyperlink w:anchor='x'><T>«hyperlink»</T></hyperlink><r><t>«after a tab*1»</t><tab/><t>«after a tab*1»</t><br/><t>«after a break*1»</t></r></p>",
     f"<p><T>«paragraph»</T>{MATH}</p><p><m:oMathPara>{MATH}</m:oMathPara></p>",
     "<p><r><pict><v:shape><v:textbox><txbxContent><P>«VML text box»</P></txbxContent></v:textbox></v:shape></pict></r></p>",
 ]
@@ -426,17 +412,13 @@ HTML = [
     "<h1>«heading»</h1><p>«paragraph*40»</p><h2>«heading»</h2><blockquote>«quotation»</blockquote>",
     "<ul><li>«list item»<ol><li>«nested item»</li><li><p>«nested item»</p></li></ol></li><li>«list item»</li></ul>",
     "<dl><dt>«term»</dt><dd>«definition»</dd><dt>«term»</dt><dd>«definition»</dd></dl>",
-    "<table><caption>«caption»</caption><thead><tr><th>«column header»</th><th>«column header»</th></tr></thead><tbody><tr><td>"
-    "«table cell»</td><td>«table cell»</td></tr></tbody><tfoot><tr><td>«table cell»</td><td>«table cell»</td></tr></tfoot></table>",
-    "<table><tr><td rowspan=2>«merged cell»</td><td>«table cell»</td></tr><tr><td>«table cell»</td></tr><tr><td colspan=2>"
-    "«merged cell»</td></tr></table>",
+    "<table><caption>«caption»</caption><thead><tr><th>«column header»</th><th>«column header»</th></tr></thead><tbody><tr><td>«table cell»</td><td>«table cell»</td></tr></tbody><tfoot><tr><td>«table cell»</td><td>«table cell»</td></tr></tfoot></table>",
+    "<table><tr><td rowspan=2>«merged cell»</td><td>«table cell»</td></tr><tr><td>«table cell»</td></tr><tr><td colspan=2>«merged cell»</td></tr></table>",
     "<table><tr><td>«table cell»</td><td><table><tr><td>«nested table»</td><td>«nested table»</td></tr></table></td></tr></table>",
     "<pre><code>«code»\n  «code»</code></pre><figure><img src='x.png' alt='«alt text»'><figcaption>«caption»</figcaption></figure>",
-    "<script>var a='«-script»'</script><style>.«-style*1»{}</style><!-- «-HTML comment» --><template>«-template»</template>"
-    "<div style='display: none'>«-hidden»</div><p hidden>«-hidden»</p>",
-    "<details><summary>«summary»</summary><p>«details»</p></details><aside>«aside»</aside><address>«address»</address>",
-    "<form><label>«label»</label><textarea>«text area»</textarea><select><option>«option»</option><option selected>«option»</option>"
-    "</select><button>«button»</button><input type=text value='«input value»'></form>",
+    "<script>var a='«-script»'</script><style>.«-style*1»{}</style><!-- «-HTML comment» --><template>«-template»</template><div style='display: none'>«-hidden»</div><p hidden>«-hidden»</p>",
+    "<details><summary>«summary»</summary><p>«details»</p></details><section><aside>«aside»</aside></section><address>«address»</address>",
+    "<form><label>«label»</label><textarea>«text area»</textarea><select><option>«?option»</option><option selected>«option»</option></select><button>«button»</button><input type=text value='«input value»'></form>",
     "<p>«line break*1»<br>«line break*1» <a href='#'>«link»</a> <em>«emphasis»</em>, <code>«inline code»</code></p>",
     "<p>«ruby base*1» <ruby>«ruby base*1»<rp>(</rp><rt>«?ruby reading*1»</rt><rp>)</rp></ruby> «entity*1»&nbsp;«entity*1»&#44;</p>",
     "<math><mtext>«MathML»</mtext></math><section><h3>«heading»</h3><div>«division»<div>«division»</div></div></section>",
@@ -522,23 +504,17 @@ _ROW = "<hp:tr><C>«{0}»</C><C>«{0}»</C></hp:tr>"
 HWPX = [
     "<H>«heading»</H><P>«paragraph*40»</P><L>«list item»</L><L>«list item»</L>",
     f"<TABLE>{_ROW.format('column header')}{_ROW.format('table cell')}{_ROW.format('table cell')}</TABLE>",
-    f"<TABLE><hp:caption><S><P>«caption»</P></S></hp:caption>{_ROW.format('table cell')}<hp:tr><C>«table cell»</C><hp:tc><S><TABLE>"
-    f"{_ROW.format('nested table') * 2}</TABLE></S></hp:tc></hp:tr></TABLE>",
-    "<TABLE><hp:tr><hp:tc><S><P>«merged cell»</P></S><hp:cellAddr colAddr='0' rowAddr='0'/><hp:cellSpan colSpan='1' rowSpan='2'/>"
-    "</hp:tc><C>«table cell»</C></hp:tr><hp:tr><hp:tc><S><P>«table cell»</P></S><hp:cellAddr colAddr='1' rowAddr='1'/></hp:tc></hp:tr></TABLE>",
+    f"<TABLE><hp:caption><S><P>«caption»</P></S></hp:caption>{_ROW.format('table cell')}<hp:tr><C>«table cell»</C><hp:tc><S><TABLE>{_ROW.format('nested table') * 2}</TABLE></S></hp:tc></hp:tr></TABLE>",
+    "<TABLE><hp:tr><hp:tc><S><P>«merged cell»</P></S><hp:cellAddr colAddr='0' rowAddr='0'/><hp:cellSpan colSpan='1' rowSpan='2'/></hp:tc><C>«table cell»</C></hp:tr><hp:tr><hp:tc><S><P>«table cell»</P></S><hp:cellAddr colAddr='1' rowAddr='1'/></hp:tc></hp:tr></TABLE>",
     "<R><T>«paragraph»</T><hp:ctrl><hp:footNote><S><P>«@footnote»</P></S></hp:footNote></hp:ctrl><T>«paragraph»</T></R>",
     "<R><T>«paragraph»</T><hp:ctrl><hp:endNote><S><P>«@endnote»</P></S></hp:endNote></hp:ctrl><T>«paragraph»</T></R>",
-    "<R><hp:ctrl><hp:header><S><P>«@header»</P></S></hp:header></hp:ctrl><hp:ctrl><hp:footer><S><P>«@footer»</P></S></hp:footer>"
-    "</hp:ctrl><T>«paragraph»</T></R>",
-    "<R><T>«paragraph»</T><hp:ctrl><hp:fieldBegin type='MEMO'><S><P>«@memo»</P></S></hp:fieldBegin></hp:ctrl><T> «memo anchor»</T>"
-    "<hp:ctrl><hp:fieldEnd/></hp:ctrl><hp:ctrl><hp:hiddenComment><S><P>«@hidden comment»</P></S></hp:hiddenComment></hp:ctrl></R>",
-    "<R><T>«paragraph»</T><hp:rect><hp:drawText><S><P>«text box»</P></S></hp:drawText></hp:rect></R><R><hp:container><hp:rect>"
-    "<hp:drawText><S><P>«text box in a group»</P></S></hp:drawText></hp:rect></hp:container></R>",
+    "<R><hp:ctrl><hp:header><S><P>«@header»</P></S></hp:header></hp:ctrl><hp:ctrl><hp:footer><S><P>«@footer»</P></S></hp:footer></hp:ctrl><T>«paragraph»</T></R>",
+    "<R><T>«paragraph»</T><hp:ctrl><hp:fieldBegin type='MEMO'><S><P>«@memo»</P></S></hp:fieldBegin></hp:ctrl><T> «memo anchor»</T><hp:ctrl><hp:fieldEnd/></hp:ctrl><hp:ctrl><hp:hiddenComment><S><P>«@hidden comment»</P></S></hp:hiddenComment></hp:ctrl></R>",
+    "<R><T>«paragraph»</T><hp:rect><hp:drawText><S><P>«text box»</P></S></hp:drawText></hp:rect></R><R><hp:container><hp:rect><hp:drawText><S><P>«text box in a group»</P></S></hp:drawText></hp:rect></hp:container></R>",
     "<R><hp:t>«paragraph*2» <hp:deleteBegin/>«-deleted»<hp:deleteEnd/> <hp:insertBegin/>«inserted»<hp:insertEnd/></hp:t></R>",
     "<R><hp:t>«after a tab*1»<hp:tab/>«after a tab*1»<hp:lineBreak/>«after a break*1»<hp:nbSpace/>«after a space*1»</hp:t></R>",
     "<R><T>«paragraph»</T><hp:equation><hp:script>{\"«equation*1»\"} over {\"«equation*1»\"}</hp:script></hp:equation></R>",
-    "<R><hp:ctrl><hp:fieldBegin type='HYPERLINK'><hp:parameters><hp:stringParam name='Command'>«-field code*1»</hp:stringParam>"
-    "</hp:parameters></hp:fieldBegin></hp:ctrl><T>«hyperlink»</T><hp:ctrl><hp:fieldEnd/></hp:ctrl></R>",
+    "<R><hp:ctrl><hp:fieldBegin type='HYPERLINK'><hp:parameters><hp:stringParam name='Command'>«-field code*1»</hp:stringParam></hp:parameters></hp:fieldBegin></hp:ctrl><T>«hyperlink»</T><hp:ctrl><hp:fieldEnd/></hp:ctrl></R>",
     "<R><hp:ctrl><hp:fieldBegin type='CLICK_HERE'/></hp:ctrl><T>«click-here field»</T><hp:ctrl><hp:fieldEnd/></hp:ctrl></R>",
     "<R><hp:edit><hp:text>«form field»</hp:text></hp:edit><hp:checkBtn caption='«form caption»'/></R>",
     "<R><hp:dutmal><hp:mainText>«ruby base»</hp:mainText><hp:subText>«?ruby reading*1»</hp:subText></hp:dutmal></R>",
@@ -609,58 +585,44 @@ def hwp(s: Told) -> bytes:
 
     parts: list[Callable[[], Any]] = [
         lambda: _hwp_paragraph(s("«heading»"), style=1) + _hwp_paragraph(s("«paragraph*40»")),
-        lambda: _hwp_paragraph(f"{s('«after a tab*1»')}\t{'x' * 0}\0\0\0\0\0\0\t{s('«after a tab*1»')}"), table, box, equation,
+        lambda: _hwp_paragraph(f"{s('«after a tab*1»')}\t\0\0\0\0\0\0\t{s('«after a tab*1»')}"), table, box, equation,
         lambda: noted("  nf", "footnote"), lambda: noted("  ne", "endnote"), lambda: noted("daeh", "header"),
         lambda: noted("toof", "footer"),
     ]  # fmt: skip
     body = b"".join(s.mix(parts))
-    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
     header = b"HWP Document File".ljust(32, b"\0") + struct.pack("<II", 0x05000300, 1) + bytes(216)
     information = _record(16, 0, bytes(26))
     for name in ("바탕글", "개요 1"):
         letters = struct.pack("<H", len(name)) + name.encode("utf-16-le")
         information += _record(26, 1, letters + struct.pack("<HBBHHHH", 0, 0, 0, 1042, 0, 0, 0))
-    infos = zlib.compressobj(9, zlib.DEFLATED, -15)
-    streams = {"FileHeader": header, "DocInfo": infos.compress(information) + infos.flush()}
-    return compound(streams, {"BodyText": {"Section0": packed.compress(body) + packed.flush()}})
+    return compound(header, deflated(information), deflated(body))
 
 
-def compound(streams: dict[str, bytes], storages: dict[str, dict[str, bytes]]) -> bytes:
-    """Write an OLE2 compound file; each stream is padded to 4,096 bytes, so that none goes to the mini stream."""
-    entries: list[tuple[str, int, int, bytes]] = [("Root Entry", 5, 0, b"")]  # name, kind, children, content
-    links: dict[int, list[int]] = {0: []}
-    for name, content in [*streams.items(), *storages.items()]:
-        links[0].append(len(entries))
-        if isinstance(content, bytes):
-            entries.append((name, 2, 0, content))
-            continue
-        parent = len(entries)
-        entries.append((name, 1, 0, b""))
-        links[parent] = list(range(len(entries), len(entries) + len(content)))
-        entries += [(inner, 2, 0, data) for inner, data in content.items()]
-    return _sectors(entries, links)
+def deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
 
 
-def _sectors(entries: list[tuple[str, int, int, bytes]], links: dict[int, list[int]]) -> bytes:
+def compound(header: bytes, information: bytes, section: bytes) -> bytes:
+    """Write an OLE2 file of the streams FileHeader, DocInfo and BodyText/Section0, none of them in the mini stream."""
     none, end = 0xFFFFFFFF, 0xFFFFFFFE
-    right = {a: b for children in links.values() for a, b in pairwise(sorted(children, key=lambda n: (len(entries[n][0]), entries[n][0].upper())))}
-    first = {parent: min(children, key=lambda n: (len(entries[n][0]), entries[n][0].upper())) for parent, children in links.items()}
     fat, data, directory = [0xFFFFFFFD], b"", b""
-    for at, (name, kind, _, content) in enumerate(entries):
-        start, size = end, max(len(content), 4096) if kind == 2 else 0
-        if size:
-            count, start = -(-size // 512), len(fat)
-            fat += [*range(start + 1, start + count), end]
-            data += content.ljust(count * 512, b"\0")
-        letters = name.encode("utf-16-le")
-        directory += letters.ljust(64, b"\0") + struct.pack("<HBB", len(letters) + 2, kind, 1)
-        directory += struct.pack("<III", none, right.get(at, none), first.get(at, none)) + bytes(36) + struct.pack("<IQ", start, size)
-    directory = directory.ljust(-(-len(directory) // 512) * 512, b"\0")
-    root, count = len(fat), len(directory) // 512
-    fat += [*range(root + 1, root + count), end]
-    header = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(10)
-    header += struct.pack("<IIIIIIII", 1, root, 0, 4096, end, 0, end, 0) + struct.pack("<I", 0) + b"\xff" * 432
-    return header + struct.pack(f"<{len(fat)}I", *fat).ljust(512, b"\xff") + data + directory
+    entries = [  # name, kind, right sibling, child, content
+        ("Root Entry", 5, none, 1, b""), ("DocInfo", 2, 2, none, information), ("BodyText", 1, 3, 4, b""),
+        ("FileHeader", 2, none, none, header), ("Section0", 2, none, none, section),
+    ]  # fmt: skip
+    for name, kind, right, child, content in entries:
+        sectors = max(-(-len(content) // 512), 8) if content else 0
+        letters, start = name.encode("utf-16-le"), len(fat) if content else end
+        directory += letters.ljust(64, b"\0") + struct.pack("<HBBIII", len(letters) + 2, kind, 1, none, right, child)
+        directory += bytes(36) + struct.pack("<IQ", start, sectors * 512)
+        fat += [*range(start + 1, start + sectors), end] if content else []
+        data += content.ljust(sectors * 512, b"\0")
+    root = len(fat)
+    fat += [root + 1, end]
+    head = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(10)
+    head += struct.pack("<9I", 1, root, 0, 4096, end, 0, end, 0, 0) + b"\xff" * 432
+    return head + struct.pack(f"<{len(fat)}I", *fat).ljust(512, b"\xff") + data + directory.ljust(1024, b"\0")
 
 
 # --- .odt, .rtf, .eml, .epub ---
@@ -680,24 +642,17 @@ ODT_SHORT = {"P": "<text:p>…</text:p>", "C": "<table:table-cell><text:p>…</t
 ODT = [
     "<text:h text:outline-level='1'>«heading»</text:h><P>«paragraph*40»</P><text:h text:outline-level='2'>«heading»</text:h>",
     "<L><I><P>«list item»</P><L><I><P>«nested item»</P></I></L></I><I><P>«list item»</P></I></L>",
-    "<TABLE><table:table-header-rows><R><C>«column header»</C><C>«column header»</C></R></table:table-header-rows><R><C>«table cell»</C>"
-    "<C>«table cell»</C></R></TABLE>",
-    "<TABLE><R><table:table-cell table:number-columns-spanned='2'><P>«merged cell»</P></table:table-cell><table:covered-table-cell/></R>"
-    "<R><table:table-cell table:number-rows-spanned='2'><P>«merged cell»</P></table:table-cell><C>«table cell»</C></R><R>"
-    "<table:covered-table-cell/><C>«table cell»</C></R></TABLE>",
-    "<TABLE><R><C>«table cell»</C><table:table-cell><TABLE><R><C>«nested table»</C><C>«nested table»</C></R></TABLE></table:table-cell></R>"
-    "<R><C>«table cell»</C><C>«table cell»</C></R></TABLE>",
-    "<P>«paragraph»<text:note text:id='f' text:note-class='footnote'><text:note-citation>1</text:note-citation><text:note-body>"
-    "<P>«@footnote»</P></text:note-body></text:note> «paragraph»</P>",
-    "<P>«paragraph»<text:note text:id='e' text:note-class='endnote'><text:note-citation>i</text:note-citation><text:note-body>"
-    "<P>«@endnote»</P></text:note-body></text:note> «paragraph»</P>",
+    "<TABLE><table:table-header-rows><R><C>«column header»</C><C>«column header»</C></R></table:table-header-rows><R><C>«table cell»</C><C>«table cell»</C></R></TABLE>",
+    "<TABLE><R><table:table-cell table:number-columns-spanned='2'><P>«merged cell»</P></table:table-cell><table:covered-table-cell/></R><R><table:table-cell table:number-rows-spanned='2'><P>«merged cell»</P></table:table-cell><C>«table cell»</C></R><R><table:covered-table-cell/><C>«table cell»</C></R></TABLE>",
+    "<TABLE><R><C>«table cell»</C><table:table-cell><TABLE><R><C>«nested table»</C><C>«nested table»</C></R></TABLE></table:table-cell></R><R><C>«table cell»</C><C>«table cell»</C></R></TABLE>",
+    "<P>«paragraph»<text:note text:id='f' text:note-class='footnote'><text:note-citation>1</text:note-citation><text:note-body><P>«@footnote»</P></text:note-body></text:note> «paragraph»</P>",
+    "<P>«paragraph»<text:note text:id='e' text:note-class='endnote'><text:note-citation>i</text:note-citation><text:note-body><P>«@endnote»</P></text:note-body></text:note> «paragraph»</P>",
     "<P>«paragraph» <office:annotation><dc:creator>«?author*1»</dc:creator><P>«@comment»</P></office:annotation>«paragraph»</P>",
     "<P>«paragraph» <draw:frame draw:name='x'><draw:text-box><P>«@text box»</P></draw:text-box></draw:frame></P>",
     "<P>«paragraph» <draw:g><draw:custom-shape><P>«@shape in a group»</P></draw:custom-shape></draw:g></P>",
     "<P>«paragraph» <draw:frame><draw:image/><svg:title>«?alt text»</svg:title></draw:frame></P>",
     "<P>«paragraph» <text:change text:change-id='c'/><text:change-start text:change-id='i'/>«inserted»<text:change-end text:change-id='i'/></P>",
-    "<P><text:a xlink:href='#'>«hyperlink»</text:a> <text:span>«span*1»</text:span><text:s text:c='2'/>«after spaces*1»<text:tab/>"
-    "«after a tab*1»<text:line-break/>«after a break*1»</P>",
+    "<P><text:a xlink:href='#'>«hyperlink»</text:a> <text:span>«span*1»</text:span><text:s text:c='2'/>«after spaces*1»<text:tab/>«after a tab*1»<text:line-break/>«after a break*1»</P>",
     "<P><text:user-defined>«field»</text:user-defined> <text:sequence>12</text:sequence> «caption»</P>",
     "<text:section text:name='x'><P>«section»</P></text:section><text:numbered-paragraph><P>«numbered»</P></text:numbered-paragraph>",
     "<P><text:ruby><text:ruby-base>«ruby base»</text:ruby-base><text:ruby-text>«?ruby reading*1»</text:ruby-text></text:ruby></P>",
@@ -730,12 +685,9 @@ def odt(s: Told) -> bytes:
 RTF = [
     r"{\pard\s1\outlinelevel0 «heading»\par}{\pard «paragraph*40»\par}",
     r"{\pard{\listtext\'b7\tab}«list item»\par}{\pard{\listtext 1.\tab}«list item»\par}",
-    r"\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell «table cell»\cell\row\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell "
-    r"«table cell»\cell\row\pard ",
-    r"\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell\pard\intbl\itap2 «nested table»\nestcell «nested table»\nestcell"
-    r"{\*\nesttableprops\trowd\cellx1000\cellx2000\nestrow}{\nonesttables\par}\pard\intbl «table cell»\cell\row\pard ",
-    r"\trowd\clvmgf\cellx3000\cellx6000\pard\intbl «merged cell»\cell «table cell»\cell\row\trowd\clvmrg\cellx3000\cellx6000\pard\intbl\cell "
-    r"«table cell»\cell\row\pard ",
+    r"\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell «table cell»\cell\row\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell «table cell»\cell\row\pard ",
+    r"\trowd\cellx3000\cellx6000\pard\intbl «table cell»\cell\pard\intbl\itap2 «nested table»\nestcell «nested table»\nestcell{\*\nesttableprops\trowd\cellx1000\cellx2000\nestrow}{\nonesttables\par}\pard\intbl «table cell»\cell\row\pard ",
+    r"\trowd\clvmgf\cellx3000\cellx6000\pard\intbl «merged cell»\cell «table cell»\cell\row\trowd\clvmrg\cellx3000\cellx6000\pard\intbl\cell «table cell»\cell\row\pard ",
     r"{\pard «paragraph»{\super\chftn}{\footnote\pard{\super\chftn} «@footnote»} «paragraph»\par}",
     r"{\pard «paragraph»{\super\chftn}{\footnote\ftnalt\pard{\super\chftn} «@endnote»} «paragraph»\par}",
     r"{\pard «paragraph» {\*\atnid «?author*1»}{\*\atnauthor «?author*1»}\chatn{\*\annotation\pard «@comment»}«paragraph»\par}",
