@@ -108,6 +108,8 @@ def mutant(suffix: str, good: bytes, seed: str) -> bytes:
         return damaged_zip(good, chance)
     if suffix == ".hwp":
         return damaged_hwp(chance)
+    if suffix == ".png":
+        return damaged_png(good, chance)
     if suffix == ".pdf" and chance.random() < 0.5:
         return damaged_pdf(good, chance)
     return damaged(good, chance, textual=suffix in TEXTUAL)
@@ -131,6 +133,22 @@ def damaged_hwp(chance: random.Random) -> bytes:
         return bytes(hostile.hwp(damaged(section, chance, textual=False)))
     number, index, value = chance.randrange(5), chance.randrange(5), chance.choice((0, 1, 2, 7, 2**31, 2**32 - 2))
     return bytes(hostile.hwp(section, entry=hostile.at(number, index, value)))
+
+
+def damaged_png(good: bytes, chance: random.Random) -> bytes:
+    """Damage one chunk, packed data before it is packed, and give it the right checksum."""
+    chunks, at = list[tuple[bytes, bytes]](), 8
+    while at < len(good):
+        size = int.from_bytes(good[at : at + 4], "big")
+        chunks.append((good[at + 4 : at + 8], good[at + 8 : at + 8 + size]))
+        at += size + 12
+    place = chance.randrange(len(chunks))
+    kind, inner = chunks[place]
+    packed = kind == b"IDAT" and chance.random() < 0.7
+    inner = damaged(zlib.decompress(inner) if packed else inner, chance, textual=False)
+    chunks[place] = kind, zlib.compress(inner) if packed else inner
+    made = (struct.pack(">L", len(i)) + k + i + struct.pack(">L", zlib.crc32(k + i)) for k, i in chunks)
+    return good[:8] + b"".join(made)
 
 
 def damaged_pdf(good: bytes, chance: random.Random) -> bytes:

@@ -261,7 +261,6 @@ def attributes(number: int) -> str:
 def body_of(kind: str, inner: str) -> str:
     return KINDS[kind].body.replace(WORDS, inner)
 
-# A chapter of an EPUB may have a DOCTYPE, but its entities are no text; one damaged chapter is left out.
 XMLS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
     "laughs": ("failed", lambda k: with_doctype(k, LAUGHS, "&l9;"), "DOCTYPE"),
     "quadratic": ("failed", lambda k: with_doctype(k, LONG, "&e;" * 10_000), "DOCTYPE"),
@@ -293,13 +292,12 @@ XMLS: dict[str, tuple[str, Callable[[str], bytes], str]] = {
 def office_main(kind: str) -> str:
     return f"{KINDS[kind].before}{KINDS[kind].body}{KINDS[kind].after}"
 
-EPUB_DIFFERS = {"laughs", "quadratic", "external", "parameter", "doctype-utf16"}  # a chapter is HTML, which has one
 HEAVY = {"text-45-mb": "docx hwpx odt epub", "attribute-10-mb": "docx xlsx epub", "500-mb": "docx pptx epub"}
-HEAVY |= {"entries": "docx hwpx epub", "ratio": "docx hwpx odt"}
+HEAVY |= {"entries": "docx hwpx epub", "ratio": "docx hwpx odt", "attributes": "docx xlsx pptx hwpx odt"}
 for _kind in KINDS:
     for _name, (_statuses, _make, _reason) in (ZIPS | XMLS).items():
-        if _kind == "epub" and _name in EPUB_DIFFERS:
-            _statuses, _reason = "failed partial empty ok", ""
+        if _kind == "epub" and _statuses != "ok":  # its chapters are HTML, which is read whatever is wrong with it
+            _statuses, _reason = "failed partial empty ok needs_action", ""
         if _kind in HEAVY.get(_name, _kind):
             case(f"{_name}.{_kind}", _statuses, partial(_make, _kind), _reason)
 
@@ -312,10 +310,6 @@ def word(body: str, **others: str) -> bytes:
 
 def wp(text: str = WORDS, properties: str = "") -> str:
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
-
-def wtable(rows: int, columns: int, cell: str = "") -> str:
-    row = "<w:tr>" + f"<w:tc>{cell}{wp('x')}</w:tc>" * columns + "</w:tr>"
-    return f"<w:tbl>{row * rows}</w:tbl>"
 
 def wnested(depth: int) -> str:
     opening = f"<w:tbl><w:tr><w:tc>{wp('a')}</w:tc><w:tc>"
@@ -343,9 +337,9 @@ def alternatives(depth: int) -> str:
         inner = FALLBACK.format(inner)
     return f'<w:p xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">{inner}</w:p>'
 
-case("200-mb-of-xml.docx", "failed", lambda: swollen_word(wp(), 200), "bomb|bytes")
-case("million-empty-paragraphs.docx", "empty partial", lambda: word("<w:p/>" * 1_000_000))
-case("million-runs.docx", "ok partial", lambda: word(f"<w:p>{'<w:r><w:t>a </w:t></w:r>' * 500_000}</w:p>"))
+case("200-mb-of-xml.docx", "failed partial", lambda: swollen_word(wp(), 200))
+case("300000-empty-paragraphs.docx", "empty partial", lambda: word("<w:p/>" * 300_000))
+case("200000-runs.docx", "ok partial", lambda: word(f"<w:p>{'<w:r><w:t>a </w:t></w:r>' * 200_000}</w:p>"))
 case("tables-1000-deep.docx", "failed partial", lambda: word(wnested(1000)))
 case("tables-60-deep.docx", "ok partial", lambda: word(wnested(60)))
 case("42000-merged.docx", "ok", lambda: word(f"<w:tbl>{f'<w:tr>{SPAN.format(3) * 6}</w:tr>' * 7000}</w:tbl>"))
@@ -355,15 +349,11 @@ case("note-in-itself.docx", "ok partial", lambda: word(REFER, footnotes=NOTE))
 case("document-as-header.docx", "ok", lambda: office("docx", wp() * 200, {"word/_rels/document.xml.rels": links(*["header=document.xml", "footer=document.xml", "comments=document.xml"] * 20)}))
 case("target-null.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links("image=NULL", "styles=NULL", "footnotes=../NULL")}))
 case("target-outside.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links("styles=../../../etc/passwd", "header=file:///etc/passwd")}))
-case("relations-100000.docx", "ok", lambda: office("docx", extra={"word/_rels/document.xml.rels": links(*["header=header1.xml"] * 100_000)}))
-case("main-dangling.docx", "ok failed", lambda: office("docx", extra={"_rels/.rels": links("officeDocument=NULL")}))
 case("alternatives-20-deep.docx", "ok partial", lambda: word(alternatives(14)))
 case("fractions-100000-deep.docx", "failed partial", lambda: word(fractions(100_000)))
 case("fractions-80-deep.docx", "ok partial", lambda: word(fractions(80)))
 case("equation-of-200000-runs.docx", "ok partial", lambda: word("<w:p><m:oMath>" + "<m:r><m:t>x^2</m:t></m:r>" * 200_000 + "</m:oMath></w:p>"))
-case("header-digits.docx", "ok", lambda: word(wp(), header=wp("1 - " * 50_000 + "x")))
 case("heading-1-mb.docx", "ok", lambda: word(wp("word " * 200_000, '<w:outlineLvl w:val="0"/>')))
-case("numbers-absurd.docx", "ok", lambda: word(wp(properties='<w:outlineLvl w:val="99999999999999999999"/><w:numPr><w:ilvl w:val="-7"/><w:numId w:val="1e9"/></w:numPr>')))
 case("attributes-million.docx", "failed partial empty ok", lambda: word(attributes(1_000_000)))
 
 # --- xlsx ---
@@ -392,28 +382,22 @@ TWO = cells('<c r="A1" t="s"><v>0</v></c>', '<c r="B1" t="s"><v>{0}</v></c>')
 BOOK = f'<workbook {S} {R}><sheets><sheet name="a" sheetId="1" r:id="rId1"/></sheets><definedNames>{{0}}</definedNames></workbook>'
 ALPHABET = [chr(65 + n) for n in range(26)]
 COLUMNS = ALPHABET + [a + b for a in ALPHABET for b in ALPHABET] + [a + b + c for a in "ABCDEFGHIJKLMNOPQRSTUVW" for b in ALPHABET for c in ALPHABET]
-
 case("far-cell.xlsx", "ok", lambda: sheet(cells(ONE) + cells('<c r="XFD1048576"><v>2</v></c>', row=1_048_576)))
 case("wrong-dimension.xlsx", "ok", lambda: sheet("".join(cells(f'<c r="A{n}"><v>{n}</v></c>', row=n) for n in range(1, 500)), '<dimension ref="A1"/>'))
 case("16000-blank-columns.xlsx", "ok", lambda: sheet("".join(cells(*(f'<c r="{c}{n}" s="0"/>' for c in COLUMNS[1:16_000]), f'<c r="A{n}"><v>{n}</v></c>', row=n) for n in range(1, 6))))
 case("16000-columns.xlsx", "partial", lambda: sheet("".join(cells(*(f'<c r="{c}{n}"><v>{n}</v></c>' for c in COLUMNS[:16_000]), row=n) for n in range(1, 6))), "columns")
-case("million-columns.xlsx", "ok partial failed", lambda: sheet(cells("<c><v>1</v></c>" * 1_000_000)))
+case("300000-columns.xlsx", "ok partial failed", lambda: sheet(cells("<c><v>1</v></c>" * 300_000)))
 case("42000-merged.xlsx", "ok", lambda: sheet(TEXT, after="<mergeCells>" + "".join(f'<mergeCell ref="A{n}:C{n}"/>' for n in range(2, 42_002)) + "</mergeCells>"))
 case("string-out-of-range.xlsx", "ok partial", lambda: with_strings("<si><t>a</t></si>", TWO.format(99)))
-case("string-negative.xlsx", "ok partial", lambda: with_strings("<si><t>a</t></si>", TWO.format(-5)))
-case("million-strings.xlsx", "ok partial failed", lambda: with_strings("<si><t>abcdef</t></si>" * 1_000_000, TWO.format(999_999)))
-case("one-string-everywhere.xlsx", "ok partial", lambda: with_strings(f"<si><t>{'long ' * 6000}</t></si>", "".join(cells('<c t="s"><v>0</v></c>', row=n) for n in range(1, 5000))))
+case("300000-strings.xlsx", "ok partial failed", lambda: with_strings("<si><t>abcdef</t></si>" * 300_000, TWO.format(299_999)))
 case("formula-32767.xlsx", "ok partial", lambda: sheet(cells(f'<c r="A1"><f>{"1+" * 16_383}1</f><v>1</v></c>')))
 case("formulas-without-values.xlsx", "partial", lambda: sheet(cells("<c><v>1</v></c>", "<c><f>A1*2</f></c>" * 10_000)), "formulas")
 case("formulas-unclosed.xlsx", "failed partial", lambda: sheet("<row>" + ("<c " + "r" * 200_000) * 3 + "<c><f></f>" + " " * 200_000))
 case("dates-out-of-range.xlsx", "ok partial", lambda: styled("yyyy-mm-dd", "1", "1e15", "-1", "99999999", "0", "1e999", "NaN", "60"))
 case("numbers-absurd.xlsx", "ok partial", lambda: sheet(cells(*(f"<c><v>{v}</v></c>" for v in ("1e999", "-1e999", "NaN", "1" * 100_000, "", "x", "0x1F", "１")))))
-case("formats-absurd.xlsx", "ok partial", lambda: styled("0.0000000000" * 30 + "_" * 3000 + "[" * 3000, "1.5", "1e300"))
 case("sheets-2000-missing.xlsx", "ok partial failed empty", lambda: office("xlsx", extra=sheet_parts(2000)))
-case("names-loop.xlsx", "ok", lambda: office("xlsx", xl__workbook=BOOK.format('<definedName name="a">b</definedName><definedName name="b">a</definedName>' * 5000)))
-case("cell-types-unknown.xlsx", "ok partial", lambda: sheet(cells(ONE, '<c t="zz"><v>1</v></c>', '<c t="b"><v>maybe</v></c>', '<c t="e"><v>#REF!</v></c>', '<c t="d"><v>not a date</v></c>')))
-case("rows-million-empty.xlsx", "ok partial empty failed", lambda: sheet(TEXT + "<row/>" * 1_000_000))
-case("blank-cells-6-million.xlsx", "failed partial ok", lambda: sheet(cells(ONE, "<c />" * 6_000_000)), "")
+case("300000-empty-rows.xlsx", "ok partial empty failed", lambda: sheet(TEXT + "<row/>" * 300_000))
+case("2-million-blank-cells.xlsx", "failed partial ok", lambda: sheet(cells(ONE, "<c />" * 2_000_000)))
 
 # --- pptx ---
 
@@ -434,17 +418,13 @@ LOOP: Parts = {"ppt/slides/_rels/slide1.xml.rels": LAYOUT, "ppt/slideLayouts/l.x
 LOOP |= {"ppt/slideLayouts/_rels/l.xml.rels": links("slideMaster=l.xml", "slideLayout=l.xml")}
 CHART = "<p:graphicFrame><a:graphic><c:chart xmlns:c='c' r:id='rId1'/></a:graphic></p:graphicFrame>"
 POINTS = f"<c:chartSpace xmlns:c='c' {A}><c:chart><c:ser><c:val><c:pt idx='999999999999999'><c:v>{'9' * 5000}.{'1' * 50}</c:v></c:pt></c:val></c:ser></c:chart></c:chartSpace>"
-
 case("groups-10000-deep.pptx", "failed partial", lambda: slide(groups(10_000)))
 case("groups-100-deep.pptx", "ok", lambda: slide(groups(100)))
 case("layouts-loop.pptx", "ok", lambda: slide(KINDS["pptx"].body, LOOP))
 case("10000-slides-one-part.pptx", "ok partial", lambda: deck(10_000))
-case("notes-are-the-slide.pptx", "ok", lambda: slide(KINDS["pptx"].body, {"ppt/slides/_rels/slide1.xml.rels": links("notesSlide=slide1.xml")}))
-case("chart-absurd.pptx", "ok partial", lambda: slide(KINDS["pptx"].body + CHART, {"ppt/slides/_rels/slide1.xml.rels": links("chart=../charts/c.xml"), "ppt/charts/c.xml": POINTS}))
-case("charts-100000.pptx", "ok partial", lambda: slide(KINDS["pptx"].body + CHART * 20_000, {"ppt/slides/_rels/slide1.xml.rels": links("chart=../charts/c.xml"), "ppt/charts/c.xml": POINTS}))
-case("shapes-50000.pptx", "ok partial", lambda: slide(KINDS["pptx"].body * 50_000))
+case("charts-5000.pptx", "ok partial", lambda: slide(KINDS["pptx"].body + CHART * 5000, {"ppt/slides/_rels/slide1.xml.rels": links("chart=../charts/c.xml"), "ppt/charts/c.xml": POINTS}))
 case("places-absurd.pptx", "ok", lambda: slide("<p:sp><p:spPr><a:xfrm><a:off x='NaN' y='-99999999999999999999'/></a:xfrm></p:spPr><p:txBody><a:p><a:pPr lvl='999999'/><a:r><a:t>Honest</a:t></a:r></a:p></p:txBody></p:sp>"))
-case("table-1000x1000.pptx", "ok partial failed", lambda: slide("<p:graphicFrame><a:tbl>" + f"<a:tr>{'<a:tc><a:txBody><a:p><a:r><a:t>a</a:t></a:r></a:p></a:txBody></a:tc>' * 500}</a:tr>" * 500 + "</a:tbl></p:graphicFrame>"))
+case("table-250x250.pptx", "ok partial failed", lambda: slide("<p:graphicFrame><a:tbl>" + f"<a:tr>{'<a:tc><a:txBody><a:p><a:r><a:t>a</a:t></a:r></a:p></a:txBody></a:tc>' * 250}</a:tr>" * 250 + "</a:tbl></p:graphicFrame>"))
 
 # --- hwpx ---
 
@@ -463,14 +443,11 @@ def htables(depth: int) -> str:
 SCRIPTS = {"over": "1 over {" * 20_000, "left": "LEFT ( " * 20_000, "matrix": "LEFT { matrix { 1 & 2 # " * 5000, "braces": "{" * 100_000 + "}" * 100_000, "root": "root " * 50_000, "quotes": '"' * 99_999}
 SCRIPTS |= {"scripts": "x_1^2 " * 50_000, "pile": "pile{" * 20_000, "hash": "#" * 100_000, "rm": "rm it bold " * 30_000, "accents": "hat bar vec " * 20_000}
 MANIFEST = '<m:manifest xmlns:m="m"><m:file-entry><m:encryption-data/></m:file-entry></m:manifest>'
-
 case("tables-1000-deep.hwpx", "failed partial", lambda: hangul(htables(1000)))
 case("tables-30-deep.hwpx", "ok partial", lambda: hangul(htables(30)))
 case("encrypted-by-manifest.hwpx", "needs_action", lambda: hangul(KINDS["hwpx"].body, extra={"META-INF/manifest.xml": MANIFEST}), "password")
-case("sections-5000.hwpx", "ok partial", lambda: hangul(KINDS["hwpx"].body, extra={f"Contents/section{n}.xml": office_main("hwpx") for n in range(1, 5000)}))
 case("cell-addresses.hwpx", "ok partial", lambda: hangul(hp(HTABLE.replace("<hp:tc>", "<hp:tc><hp:cellAddr colAddr='99999999999999' rowAddr='-1'/><hp:cellSpan colSpan='99999999' rowSpan='99999999'/>").format(KINDS["hwpx"].body))))
 case("note-200-deep.hwpx", "ok partial failed", lambda: hangul("<hp:p><hp:run><hp:ctrl><hp:footNote>" * 50 + hp("<hp:t>x</hp:t>") + "</hp:footNote></hp:ctrl></hp:run></hp:p>" * 50))
-case("deletions-unbalanced.hwpx", "ok empty", lambda: hangul(hp("<hp:t>a<hp:deleteEnd/></hp:t>" * 20_000 + "<hp:t>b<hp:deleteBegin/></hp:t>" * 20_000)))
 for _name, _script in SCRIPTS.items():
     case(f"equation-{_name}.hwpx", "ok partial", partial(hangul, hp(f"<hp:t>{WORDS}</hp:t><hp:equation><hp:script>{_script.replace('&', '&amp;')}</hp:script></hp:equation>")))
 
@@ -556,35 +533,21 @@ def hwp_table(rows: int, columns: int) -> bytes:
     cell = record(72, 2, struct.pack("<HLHHHHLL", 1, 0, 0, columns - 1, 0xFFFF, 0xFFFF, 1, 1) + bytes(30))
     return head + control + cell + hwp_paragraph(WORDS, 2)
 
-HEAD = 512  # bytes of the compound file's header
-
-case("honest.hwp", "ok", hwp)
 case("zero-bytes.hwp", "failed empty", b"")
 case("noise.hwp", "failed", lambda: random.Random(3).randbytes(9000))
-case("noise-after-mark.hwp", "failed", lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + random.Random(4).randbytes(9000))
 case("version-3.hwp", "failed needs_action", lambda: b"HWP Document File V3.00 \x1a\x01\x02\x03\x04\x05".ljust(2000, b"\0"))
-case("wrong-mark.hwp", "failed", lambda: hwp(mark=b"HWP Dokument File"))
 case("encrypted.hwp", "needs_action", lambda: hwp(flags=3), "password|encrypt|protect")
 case("distribution.hwp", "needs_action failed", lambda: hwp(flags=5))
 case("fat-loop.hwp", "failed partial", lambda: hwp(hwp_paragraph(WORDS) * 3000, packed=False, flags=0, fat=loop))
-case("fat-beyond-end.hwp", "failed partial", lambda: hwp(fat=lambda table: table.__setitem__(slice(0, 60), [0xFFFFFF] * 60)))
 case("directory-sibling-loop.hwp", "failed partial ok", lambda: hwp(entry=at(2, 1, 2)))
-case("directory-child-loop.hwp", "failed partial ok", lambda: hwp(entry=at(1, 2, 0)))
-case("directory-left-loop.hwp", "failed partial ok", lambda: hwp(entry=at(4, 0, 1)))
-case("stream-of-2-exabytes.hwp", "failed partial ok", lambda: hwp(entry=at(4, 4, 2**61)))
 case("sector-size-0.hwp", "failed", lambda: hwp()[:30] + b"\0\0" + hwp()[32:])
 case("difat-loop.hwp", "failed ok partial", lambda: hwp()[:68] + struct.pack("<LL", 0, 2**31) + hwp()[76:])
-case("cut.hwp", "failed partial ok", lambda: hwp()[:3000])
-case("zlib-bomb-of-text.hwp", "failed partial ok", lambda: hwp(deflated(repeat(hwp_paragraph(WORDS) * 10_000, 200)), packed=False))
-case("says-packed-is-not.hwp", "failed partial ok empty", lambda: hwp(hwp_paragraph(WORDS), packed=False))
+case("zlib-bomb.hwp", "failed partial", lambda: hwp(deflated(spaces(300)), packed=False))
 case("record-too-long.hwp", "failed partial ok", lambda: hwp(hwp_paragraph(WORDS) + record(67, 1, b"abc", 2**31)))
 case("records-1023-deep.hwp", "ok partial failed", lambda: hwp(b"".join(record(71, n, b"rdgs") + hwp_paragraph(WORDS, n) for n in range(1000))))
 case("records-noise.hwp", "ok partial failed empty", lambda: hwp(random.Random(6).randbytes(20_000)))
-case("records-million.hwp", "ok partial failed empty", lambda: hwp(record(66, 0, bytes(24)) * 1_000_000))
-case("text-odd-controls.hwp", "ok partial failed", lambda: hwp(hwp_paragraph("a\x0bb\x02\x1f\ud800".encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") * 500) + record(67, 1, b"\x0b\0\xff")))
+case("records-200000.hwp", "ok partial failed empty", lambda: hwp(record(66, 0, bytes(24)) * 200_000))
 case("table-65535x65535.hwp", "ok partial failed", lambda: hwp(hwp_table(65535, 65535)))
-case("table-1x1.hwp", "ok", lambda: hwp(hwp_table(1, 1)))
-case("sections-3000.hwp", "ok partial failed", lambda: hwp(*[hwp_paragraph(WORDS)] * 1500))
 
 # --- pdf ---
 
@@ -667,58 +630,40 @@ SELF = b"/XObject<</X 6 0 R>>"
 FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<<%s>>"
 FORMS = [stream(b"/A Do /A Do " if n < 40 else HELLO, FORM % (b"/XObject<</A %d 0 R>>/Font<</F 5 0 R>>" % (7 + n))) for n in range(41)]
 READS = "ok partial"
-
-case("honest.pdf", "ok", pdf)
 case("zero-bytes.pdf", "failed empty", b"")
 case("noise.pdf", "failed", NOISE)
 case("prev-loop.pdf", "ok", lambda: pdf(trailer=b"/Prev @"))
 case("kids-loop.pdf", READS, lambda: pdf(kids=b"3 0 R 2 0 R", count=3))
 case("kids-parent-of-itself.pdf", "failed empty partial", lambda: pdf(kids=b"2 0 R"))
-case("kids-million-same.pdf", READS, lambda: pdf(kids=b"3 0 R " * 300_000, count=300_000))
+case("kids-50000-same.pdf", READS, lambda: pdf(kids=b"3 0 R " * 50_000, count=50_000))
 case("count-1e9.pdf", READS, lambda: pdf(count=1_000_000_000))
-case("count-100000-missing.pdf", "ok partial failed", lambda: pdf(kids=b"3 0 R " + b" ".join(b"%d 0 R" % n for n in range(90, 100_000)), count=99_911))
 case("inline-image-without-end.pdf", READS, lambda: pdf(HELLO + b"BI /W 9 /H 9 /BPC 8 /CS /G ID " + NOISE))
 case("flate-chain-120-mb.pdf", "ok partial empty failed", lambda: chained(b"BT ET " * 20_000_000, 3))
-case("flate-chain-of-text.pdf", "ok partial failed", lambda: chained(HELLO * 300_000, 3))
-case("filters-1000.pdf", "ok partial empty failed", lambda: pdf(HELLO, b"/Filter[%s]" % (b"/ASCIIHexDecode" * 1000)))
-case("predictor-huge.pdf", "ok partial empty failed", lambda: pdf(zlib.compress(HELLO), b"/Filter/FlateDecode/DecodeParms<</Predictor 15/Columns 2147483647/Colors 99>>"))
 for _name, _box in {"200000-pt": b"0 0 200000 200000", "nan": b"0 0 NaN inf", "zero": b"0 0 0 0", "negative": b"0 0 -612 -792", "1e38": b"0 0 1e38 3.4e38", "short": b"0 0", "empty": b"", "names": b"/A (b) null <</C 1>>"}.items():
     case(f"box-{_name}.pdf", "ok partial empty", partial(pdf, box=_box))
-    case(f"box-{_name}-scan.pdf", "ok partial empty failed needs_action", partial(pdf, b"q 99999 0 0 99999 0 0 cm /X Do Q", box=_box, resources=SELF, more=[stream(bytes(64), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 8/Width 8/Height 8")]))
+    if _name in ("200000-pt", "nan"):
+        case(f"box-{_name}-scan.pdf", "ok partial empty failed needs_action", partial(pdf, b"q 99999 0 0 99999 0 0 cm /X Do Q", box=_box, resources=SELF, more=[stream(bytes(64), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 8/Width 8/Height 8")]))
 for _tenth in range(1, 10):
     case(f"cut-at-{_tenth}-tenths.pdf", "failed ok partial empty", lambda tenth=_tenth: pdf(HELLO * 20)[: len(pdf(HELLO * 20)) * tenth // 10])  # type: ignore[misc]
 for _algorithm in ("RC4-40", "RC4-128", "AES-128", "AES-256"):
     case(f"user-password-{_algorithm}.pdf", "needs_action", partial(locked, "secret", _algorithm), "password")
     case(f"owner-password-{_algorithm}.pdf", "ok", partial(locked, "", _algorithm))
 case("encrypt-damaged.pdf", "failed needs_action ok", lambda: pdf(trailer=b"/Encrypt<</Filter/Standard/V 99/R 99/O(x)/U(y)/P -1/Length 99999>>"))
-case("honest-streams.pdf", "ok", modern_pdf)
 case("streams-damaged.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/W[1 2 1]", b"/W[9 9 9]"))
-case("streams-in-itself.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/Type/ObjStm/N 4", b"/Type/ObjStm/Extends 6 0 R/N 4"))
-case("streams-count.pdf", "failed ok partial empty", lambda: modern_pdf().replace(b"/N 4", b"/N 999999999"))
 case("map-broken.pdf", "ok partial failed empty needs_action", lambda: font_map(b"1 beginbfrange <00> <ff> <e000> endbfrange"))
 case("map-huge.pdf", READS, lambda: font_map(b"1 beginbfrange <00000000> <ffffffff> <0041> endbfrange"))
-case("map-million.pdf", READS, lambda: font_map(b"beginbfchar " + b"<41> <00410042004300440045> " * 300_000 + b"endbfchar"))
-case("font-noise.pdf", "ok partial empty failed", lambda: pdf(font=b"<</Type/Font/Subtype/TrueType/BaseFont/X/FirstChar 0/LastChar 255/Widths 6 0 R/FontDescriptor<</Type/FontDescriptor/FontName/X/FontFile2 7 0 R>>>>", more=[b"[%s]" % (b"1e30 " * 256), stream(NOISE)]))
-case("type3-in-itself.pdf", READS, lambda: pdf(font=b"<</Type/Font/Subtype/Type3/FontBBox[0 0 1 1]/FontMatrix[1 0 0 1 0 0]/CharProcs<</a 6 0 R>>/Encoding<</Differences[72/a]>>/FirstChar 72/LastChar 72/Widths[1]/Resources<</Font<</F 5 0 R>>>>>>", more=[stream(b"BT /F 1 Tf (H) Tj ET")]))
 for _filter in ("JBIG2Decode", "JPXDecode", "CCITTFaxDecode", "DCTDecode", "RunLengthDecode"):
     case(f"image-{_filter}.pdf", READS, partial(image_pdf, NOISE, b"/Filter/" + _filter.encode()))
 case("image-30000x30000.pdf", READS, lambda: image_pdf(b"x", b"", b"/Width 30000/Height 30000"))
 case("images-only-30000.pdf", "ok partial empty failed needs_action", lambda: pdf(b"q 612 0 0 792 0 0 cm /X Do Q", resources=SELF, more=[stream(zlib.compress(bytes(30_000 * 3_750)), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 1/Width 30000/Height 30000/Filter/FlateDecode")]))
 case("million-paths.pdf", READS, lambda: pdf(HELLO + b"0 0 m 9 9 l S\n" * 1_000_000))
-case("million-letters.pdf", READS, lambda: pdf(HELLO.replace(b"Hello", b"Hello " * 150_000)))
-case("100000-pages.pdf", READS, lambda: pages_pdf(100_000))
+case("30000-pages.pdf", READS, lambda: pages_pdf(30_000))
 case("form-in-itself.pdf", READS, lambda: pdf(HELLO + b"/X Do", resources=SELF, more=[stream(b"/X Do", FORM % SELF)]))
 case("forms-2-to-the-40.pdf", "ok partial failed empty", lambda: pdf(HELLO + b"/X Do", resources=SELF, more=FORMS))
-case("arrays-nested.pdf", "ok partial failed empty", lambda: pdf(HELLO + b"[" * 500_000))
-case("length-lies.pdf", READS, lambda: pdf().replace(b"/Length 50", b"/Length 99999999"))
 case("outline-million.pdf", READS, lambda: outline(200_000))
 case("outline-loop.pdf", "ok", lambda: pdf(catalog=b"/Outlines 6 0 R", more=[b"<</First 7 0 R/Last 7 0 R>>", b"<</Title(t)/Parent 6 0 R/Next 7 0 R/First 6 0 R/Dest[3 0 R/Fit]>>"]))
 case("annotations-200000.pdf", READS, lambda: pdf(page=b"/Annots[%s]" % (b"6 0 R " * 200_000), more=[b"<</Type/Annot/Subtype/Text/Rect[0 0 9 9]/Contents(a)/Parent 6 0 R/Popup 6 0 R>>"]))
-case("acroform-loop.pdf", "ok", lambda: pdf(catalog=b"/AcroForm<</Fields[6 0 R]>>", page=b"/Annots[6 0 R]", more=[b"<</FT/Tx/T(a)/Kids[6 0 R]/Parent 6 0 R/Type/Annot/Subtype/Widget/Rect[0 0 9 9]>>"]))
-case("page-labels-loop.pdf", "ok", lambda: pdf(catalog=b"/PageLabels 6 0 R", more=[b"<</Kids[6 0 R 6 0 R]/Nums[0<</S/r/St 999999999>>]>>"]))
-case("javascript.pdf", "ok", lambda: pdf(catalog=b"/OpenAction<</S/JavaScript/JS(while\\(1\\);)>>/AA<</WC<</S/Launch/F(/bin/sh)>>>>"))
 case("info-absurd.pdf", "ok", lambda: pdf(trailer=b"/Info 6 0 R", more=[b"<</Title(%s)/Author 6 0 R/CreationDate(D:99999999)>>" % (b"\\376\\377\\330\\000" * 50_000)]))
-case("structure-loop.pdf", "ok", lambda: pdf(catalog=b"/MarkInfo<</Marked true>>/StructTreeRoot 6 0 R", more=[b"<</Type/StructTreeRoot/K 7 0 R>>", b"<</S/P/K[7 0 R 7 0 R]/P 7 0 R/Pg 3 0 R>>"]))
 
 # --- pictures ---
 
@@ -772,8 +717,6 @@ for _suffix in ("png", "jpg", "jpeg", "tif", "tiff"):
 case("1x1.png", PICTURE, lambda: png(1, 1))
 case("30000x30000.png", "failed partial empty", lambda: png(30_000, 30_000))
 case("size-2-31.png", "failed partial", lambda: png(2**31 - 1, 2**31 - 1, b"x"))
-case("size-lies.png", "failed empty partial", lambda: png(3000, 3000, zlib.compress(b"\0" * 50)))
-case("too-much-data.png", "empty ok partial failed", lambda: png(40, 40, zlib.compress(bytes(50_000_000))))
 case("text-bomb.png", "failed empty partial ok", lambda: png(40, 40, more=struct.pack(">L", 100_000) + b"zTXt" + (b"a\0\0" + zlib.compress(bytes(90_000_000), 9)).ljust(100_000, b"\0")[:100_000] + bytes(4)))
 case("animated.png", "empty ok partial failed", lambda: png(40, 40, more=APNG))
 case("cut.jpg", "failed empty partial ok", lambda: jpeg()[: len(jpeg()) * 2 // 3])
@@ -781,16 +724,12 @@ case("exif-damaged.jpg", "empty ok partial failed", lambda: jpeg()[:2] + EXIF + 
 case("size-65535.jpg", "failed empty partial", lambda: re.sub(rb"(\xff\xc0...)....", lambda found: found[1] + b"\xff" * 4, jpeg(), count=1, flags=re.S))
 case("scans-10000.jpg", "failed empty ok partial", lambda: jpeg()[:-2] + jpeg()[jpeg().rfind(b"\xff\xda"):-2] * 3000 + b"\xff\xd9")
 case("directory-loop.tif", "failed empty partial ok", lambda: tiff(BASIC, 8, bytes(2000)))
-case("directory-beyond.tif", "failed empty partial ok", lambda: tiff(BASIC, 2**31, bytes(2000)))
-case("size-huge.tif", "failed partial empty", lambda: tiff([(256, 4, 1, 2**31), (257, 4, 1, 2**31), *BASIC[2:]], 0, bytes(2000)))
-case("strips-beyond.tif", "failed partial empty", lambda: tiff([*BASIC[:5], (273, 4, 1, 2**30), *BASIC[6:]], 0, bytes(9)))
 case("10000-pages.tif", "empty partial failed ok", lambda: tiff_pages(10_000))
-case("pdf-named.png", "failed", pdf)
 
 # --- recordings ---
 
 SOUNDS = ("flac", "m4a", "mp3", "ogg", "wav", "webm")
-QUIET = "empty partial needs_action"  # where no speech model is, a recording that can be read waits for one
+QUIET = "empty partial"
 CODECS = {"flac": "flac", "m4a": "aac", "mp3": "mp3", "ogg": "libopus", "wav": "pcm_s16le", "webm": "libopus"}
 
 def wav(samples: bytes, rate: int = 16_000, **lies: int) -> bytes:
@@ -834,18 +773,16 @@ def film(form: str) -> bytes:
 
 for _suffix in SOUNDS:
     case(f"zero-bytes.{_suffix}", "failed empty", b"")
-    case(f"noise.{_suffix}", "failed empty partial needs_action", lambda: random.Random(8).randbytes(50_000))
+    case(f"noise.{_suffix}", "failed empty partial", lambda: random.Random(8).randbytes(50_000))
     case(f"silence.{_suffix}", QUIET, partial(sound, _suffix))
-    case(f"head-only.{_suffix}", "failed empty partial needs_action", lambda suffix=_suffix: sound(suffix)[:40])  # type: ignore[misc]
-    case(f"cut.{_suffix}", "failed empty partial needs_action", lambda suffix=_suffix: sound(suffix)[: len(sound(suffix)) // 2])  # type: ignore[misc]
-    case(f"text.{_suffix}", "failed empty partial needs_action", b"this is no recording, it is plain text\n" * 50)
+    case(f"head-only.{_suffix}", "failed empty partial", lambda suffix=_suffix: sound(suffix)[:40])  # type: ignore[misc]
+    case(f"cut.{_suffix}", "failed empty partial", lambda suffix=_suffix: sound(suffix)[: len(sound(suffix)) // 2])  # type: ignore[misc]
+    case(f"text.{_suffix}", "failed empty partial", b"this is no recording, it is plain text\n" * 50)
 case("white-noise.wav", QUIET, lambda: wav(random.Random(9).randbytes(96_000)))
-case("length-2-32.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p4=2**32 - 1, p40=2**32 - 1))
-case("rate-2-31.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p24=2**31 - 1))
-case("channels-65535.wav", "empty partial failed needs_action", lambda: wav(bytes(32_000), p20=0xFFFF0001))
-case("tag-20-mb.mp3", "empty partial failed needs_action", lambda: b"ID3\x04\0\0" + bytes([9, 63, 127, 127]) + bytes(20_971_519) + sound("mp3"))
-case("film-without-sound.webm", "failed empty partial needs_action", partial(film, "webm"))
-case("film-without-sound.m4a", "failed empty partial needs_action", partial(film, "ipod"))
+case("length-2-32.wav", "empty partial failed", lambda: wav(bytes(32_000), p4=2**32 - 1, p40=2**32 - 1))
+case("tag-20-mb.mp3", "empty partial failed", lambda: b"ID3\x04\0\0" + bytes([9, 63, 127, 127]) + bytes(20_971_519) + sound("mp3"))
+case("film-without-sound.webm", "failed empty partial", partial(film, "webm"))
+case("film-without-sound.m4a", "failed empty partial", partial(film, "ipod"))
 case("playlist.m4a", "failed", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
 
 # --- text ---
@@ -859,7 +796,7 @@ def long_line(megabytes: int) -> bytes:
     return (LINE * (megabytes * 20_000)).encode()[: megabytes * 1_000_000]
 
 for _suffix in TEXTS:
-    case(f"long-line.{_suffix}", "ok partial failed", partial(long_line, 100 if _suffix == "txt" else 40))
+    case(f"long-line.{_suffix}", "ok partial failed", partial(long_line, 100 if _suffix == "txt" else 20))
     case(f"nul.{_suffix}", "failed partial ok", lambda: b"Honest text\0 and more of it " * 50)
     case(f"nul-only.{_suffix}", "failed", bytes(5000))
     case(f"bom-within.{_suffix}", READ, "Honest text\ufeff and\ufffe more\r\r\n of\x85it\u2028".encode() * 50)
@@ -880,45 +817,30 @@ def both(name: str, statuses: str, text: Callable[[], str]) -> None:
 
 both("tags-50000-deep.html", READ, lambda: "<div>" * 50_000 + WORDS)
 both("tables-5000-deep.html", READ, lambda: "<table><tr><td>a" * 5000)
-both("misnested.html", READ, lambda: "<a><b></a></b><p><table><p></table>x" * 20_000)
 both("comment-unclosed.html", READ, lambda: f"<p>{WORDS}<!-- " + "x" * 500_000)
 both("script-unclosed.html", READ, lambda: f"<p>{WORDS}<script>" + "x<" * 300_000)
 both("table-unclosed.html", READ, lambda: f"<p>{WORDS}<table><tr><td>" + "x<td>" * 100_000)
 both("spans-65534.html", READ, lambda: "<table>" + "<tr><td rowspan=65534 colspan=65534>a<td>b" * 3000)
-both("attributes-200000.html", READ, lambda: f"<p {' '.join(f'a{n}=1' for n in range(200_000))}>{WORDS}")
+both("attributes-60000.html", READ, lambda: f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>{WORDS}")
 both("doctype-entities.html", READ, lambda: f"<!DOCTYPE x {LAUGHS}><p>{WORDS}&l9;")
 both("doctype-external.html", READ, lambda: f"<!DOCTYPE x {PASSWD}><p>{WORDS}&e;")
-both("xinclude.html", READ, lambda: f"<p>{WORDS}<xi:include href='file:///etc/passwd' parse='text'/><iframe src='file:///etc/passwd'></iframe>")
 both("charset-lies.html", READ, lambda: f"<meta charset='utf-16'><p>{WORDS}")
 both("style-display.html", READ, lambda: f"<p>{WORDS}" + f"<p style='display{' ' * 2000}:{' ' * 2000}x'>a" * 200)
-both("main-in-main.html", READ, lambda: "<main><article><header><nav>a" * 200)
-both("empty-tags.html", "empty", lambda: "<p></p><br><hr>" * 100_000)
 both("100000-columns.csv", READ, lambda: "a," * 100_000 + "\n" + "1," * 100_000 + "\n")
-both("columns-by-rows.csv", READ, lambda: ("1," * 3000 + "\n") * 1000)
 both("quote-unclosed.csv", READ, lambda: "a,b\n1,2\n" * 1000 + '3,"4\n' + "5,6\n" * 100_000)
-both("quotes-odd.csv", READ, lambda: 'a,"b""c"d","\n' * 50_000)
 both("tabs.tsv", READ, lambda: "\t" * 1_000_000 + "\n" + 'a\t"b\n' * 5000)
 both("lists-200000-deep.json", READ, lambda: "[" * 200_000 + "1" + "]" * 200_000)
 both("objects-200000-deep.json", READ, lambda: '{"a":' * 200_000 + "1" + "}" * 200_000)
-both("objects-900-deep-wide.json", READ, lambda: '{"abcdefghij":' * 900 + "[" + '{"x":1},' * 20_000 + "1]" + "}" * 900)
 both("opening.json", READ, lambda: "[" * 1_000_000)
-both("keys-twice.json", READ, lambda: "{" + ",".join('"a": "Honest"' for _ in range(50_000)) + "}")
 both("numbers.json", READ, lambda: f"[NaN, Infinity, -Infinity, 1e99999, -0.0, {'9' * 200_000}, 1E+{'9' * 5000}]")
-both("surrogates.json", READ, lambda: '["\\ud800", "\\udc00\\ud800 Honest", "\\u0000"]')
-both("lines-broken.json", READ, lambda: '{"a": 1}\n' + '{"a": \n' * 50_000)
-both("million-nulls.json", "ok partial empty", lambda: "[" + "null," * 1_000_000 + "1]")
+both("300000-nulls.json", "ok partial empty", lambda: "[" + "null," * 300_000 + "1]")
 both("quotes-10000-deep.md", READ, lambda: "> " * 10_000 + WORDS)
-both("10000-columns.md", READ, lambda: "|a" * 10_000 + "\n" + "|-" * 10_000 + "\n" + ("|1" * 10_000 + "\n") * 20)
 both("fence-unclosed.md", READ, lambda: f"{WORDS}\n```\n" + "x\n" * 200_000)
 both("heading-paths.md", READ, lambda: "".join(f"{'#' * (n % 6 + 1)} {'heading ' * 30}\n\nx\n\n" for n in range(5000)))
-both("front-matter-unclosed.md", READ, lambda: "---\n" + "title: a\n" * 100_000)
-both("comments.md", READ, lambda: "<!-- " * 100_000 + WORDS)
-both("comments-and-ticks.md", READ, lambda: "`<!--` -->" * 50_000)
-both("pipes-and-rules.md", READ, lambda: "a|b\n-|-\n" * 50_000)
 both("one-word-5-mb.txt", READ, lambda: "가" * 2_000_000 + "a" * 3_000_000)
 both("blank.txt", "empty", lambda: " \n\t\u3000\f" * 300_000)
 
-# --- rtf, mail, epub ---
+# --- subtitles, rtf, mail, epub ---
 
 def mail(parts: str, head: str = "") -> bytes:
     return f"From: a@example.org\r\nSubject: Honest\r\n{head}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{parts}".encode()
@@ -938,44 +860,32 @@ ITEM = '<item id="{0}" href="{1}" media-type="application/xhtml+xml"/>'
 PART = f"--b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{WORDS}\r\n"
 FILE = "--b\r\nContent-Type: application/x; name=a.docx\r\nContent-Disposition: attachment; filename={0}\r\nContent-Transfer-Encoding: base64\r\n\r\n{1}\r\n"
 SOME = "ok partial empty failed"
-
+CUE = "1\n00:00:01,000 --> 00:00:02,000\nHonest\n\n"
+both("cues-50000.srt", READ, lambda: CUE * 50_000)
+both("tags.vtt", SOME, lambda: "WEBVTT\n\n" + CUE.replace(",", ".").replace("Honest", "<v a>" * 50_000 + "Honest"))
+both("deep.xhtml", READ, lambda: "<html>" + "<div>" * 50_000 + WORDS)
+both("laughs.xhtml", READ, lambda: f"<!DOCTYPE x {LAUGHS}><html><body><p>{WORDS}&l9;</p></body></html>")
 both("braces-100000-deep.rtf", SOME, lambda: "{\\rtf1 " + "{" * 100_000 + "Honest" + "}" * 100_001)
 both("bin-lies.rtf", SOME, lambda: "{\\rtf1 Honest {\\pict\\bin2147483647 xx} more}")
-both("words-million.rtf", SOME, lambda: "{\\rtf1 Honest " + "\\b\\i0" * 300_000 + "}")
 both("word-long.rtf", SOME, lambda: "{\\rtf1 \\" + "a" * 500_000 + "9" * 500_000 + " Honest}")
 both("unicode-absurd.rtf", SOME, lambda: "{\\rtf1\\uc99999 Honest \\u-1? \\u55296? \\u99999999999? " + "\\u44032?" * 50_000 + "}")
-both("tables.rtf", SOME, lambda: "{\\rtf1 " + "\\trowd\\cellx1 a\\cell\\nestcell\\row" * 20_000 + "}")
 both("object-20-mb.rtf", SOME, lambda: "{\\rtf1 Honest {\\object{\\*\\objdata " + "00ff" * 5_000_000 + "}}}")
-both("stars.rtf", SOME, lambda: "{\\rtf1 Honest" + "{\\*\\x" * 50_000)
 case("zero-bytes.rtf", "failed empty", b"")
-case("noise.rtf", "failed", NOISE)
 case("text.rtf", "failed ok partial", b"this is no RTF, it is plain text\n" * 20)
 case("parts-100000.eml", "ok partial", lambda: mail(PART * 100_000 + "--b--"))
 case("depth-1000.eml", SOME, lambda: nested_mail(1000))
 case("forwarded-1000.eml", SOME, lambda: forwarded(1000))
 case("boundary-missing.eml", SOME, lambda: mail(PART).replace(b"; boundary=b", b""))
-case("boundary-long.eml", SOME, lambda: mail(PART).replace(b"boundary=b", b"boundary=" + b"b" * 500_000))
 case("head-50-mb.eml", SOME, lambda: mail(PART + "--b--", f"X-A: {'x' * 50_000_000}\r\n"))
-case("heads-500000.eml", SOME, lambda: mail(PART + "--b--", "X-A: x\r\n" * 500_000))
-case("subject-encoded.eml", SOME, lambda: mail(PART + "--b--", "Subject: " + "=?utf-8?q?=ED=A0=80?= =?x?b?!!?=" * 5000 + "\r\n"))
-case("addresses-nested.eml", SOME, lambda: mail(PART + "--b--", "To: " + "(" * 50_000 + '"' * 49_999 + "<" * 50_000 + "\r\n"))
-case("base64-broken.eml", SOME, lambda: mail(FILE.format("a.txt", "!!!==x" * 5000) + "--b--"))
-case("charset-unknown.eml", SOME, lambda: mail(PART.replace("utf-8", "x-no-such") + "--b--"))
-case("attached-bomb.eml", SOME, lambda: mail(PART + FILE.format("a.zip", "UEsDBA" * 500_000) + "--b--"))
 case("html-deep.eml", SOME, lambda: mail("--b\r\nContent-Type: text/html\r\n\r\n" + "<div>" * 50_000 + WORDS + "\r\n--b--"))
 case("zero-bytes.eml", "failed empty", b"")
 case("noise.eml", SOME, NOISE)
-case("quoted-printable.eml", SOME, lambda: b"Subject: a\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" + b"=\r\n=E=ZZ=" * 100_000)
 case("spine-100000.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml"), '<itemref idref="c1"/>' * 100_000))
 case("items-100000.epub", SOME, lambda: book("".join(ITEM.format(f"i{n}", f"{n}.xhtml") for n in range(100_000)), "".join(f'<itemref idref="i{n}"/>' for n in range(100_000))))
-case("spine-of-itself.epub", SOME, lambda: book(ITEM.format("c1", "content.opf"), '<itemref idref="c1"/>' * 500))
 case("spine-outside.epub", SOME, lambda: book(ITEM.format("c1", "../../../etc/passwd") + ITEM.format("c2", "http://127.0.0.1:9/x"), '<itemref idref="c1"/><itemref idref="c2"/>'))
-case("rights.epub", "needs_action failed ok", lambda: office("epub", extra={"META-INF/rights.xml": "<r/>", "META-INF/encryption.xml": '<encryption><CipherReference URI="OEBPS/c1.xhtml"/></encryption>'}))
-case("contents-loop.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml") + '<item id="n" href="toc.ncx" media-type="application/x-dtbncx+xml"/>', '<itemref idref="c1"/>', {"OEBPS/toc.ncx": "<ncx><navMap>" + "<navPoint><content src='c1.xhtml'/>" * 200 + "</navPoint>" * 200 + "</navMap></ncx>"}))
 case("encrypted-by-manifest.odt", "needs_action", lambda: office("odt", extra={"META-INF/manifest.xml": MANIFEST}), "password")
 case("repeated-columns.odt", SOME, lambda: office("odt", "<table:table><table:table-column table:number-columns-repeated='999999999'/>" + f"<table:table-row table:number-rows-repeated='999999999'><table:table-cell table:number-columns-repeated='999999999'><text:p>{WORDS}</text:p></table:table-cell></table:table-row>" * 3 + "</table:table>"))
 case("spaces-repeated.odt", SOME, lambda: office("odt", f"<text:p>{WORDS}<text:s text:c='2147483647'/><text:s text:c='-1'/><text:tab/></text:p>" * 20))
-case("lists-100-deep.odt", SOME, lambda: office("odt", "<text:list><text:list-item>" * 100 + f"<text:p>{WORDS}</text:p>" + "</text:list-item></text:list>" * 100))
 
 # --- names and suffixes ---
 
@@ -988,11 +898,11 @@ if sys.platform == "linux":
 for _suffix in (*KINDS, "pdf", "hwp"):
     for _name, _content in {"html": b"<html><p>Honest text</p></html>", "exe": EXE, "text": WORDS.encode(), "png": png(9, 9)}.items():
         case(f"{_name}-named.{_suffix}", {"html": "ok", "png": "empty failed"}.get(_name, "failed"), _content)
-for _name, _suffix in (("docx", "xlsx"), ("xlsx", "pptx"), ("hwpx", "docx"), ("pptx", "hwpx"), ("docx", "pdf"), ("epub", "odt"), ("odt", "epub"), ("docx", "hwp")):
+for _name, _suffix in (("docx", "xlsx"), ("xlsx", "pptx"), ("hwpx", "docx"), ("pptx", "hwpx"), ("docx", "pdf"), ("epub", "odt"), ("odt", "epub")):
     case(f"{_name}-named.{_suffix}", "ok", partial(office, _name))
-for _name, _make in {"pdf": pdf, "docx": partial(office, "docx"), "png": partial(png, 200, 200, depth=8), "exe": lambda: EXE, "hwp": hwp}.items():
-    for _suffix in ("txt", "md", "html", "csv", "json", "tsv", "rtf", "eml"):
-        case(f"{_name}-named.{_suffix}", "failed partial ok" if _name == "pdf" or _suffix == "eml" else "failed", _make)
+for _name, _make in {"pdf": pdf, "docx": partial(office, "docx"), "png": partial(png, 9, 9), "exe": lambda: EXE, "hwp": hwp}.items():
+    for _suffix in ("txt", "html", "csv", "rtf", "eml"):
+        case(f"{_name}-named.{_suffix}", {"exe": "failed empty", "png": "empty failed"}.get(_name, "ok"), _make)
 case("pdf-named.docx", "ok", pdf)
 case("pdf-named.hwp", "ok", pdf)
 case("hwp-named.hwpx", "ok", hwp)

@@ -245,6 +245,11 @@ def mail(number: int = 5, html: bool = False, attached: int = 0) -> bytes:
     return message.as_bytes()
 
 
+def subtitles() -> bytes:
+    times = (f"{n}\n00:{n // 60:02}:{n % 60:02},000 --> 00:{n // 60:02}:{n % 60:02},900\n" for n in range(600))
+    return "".join(f"{time}{words[:60]}\n\n" for time, words in zip(times, paragraphs(600), strict=True)).encode()
+
+
 def text(number: int = 40) -> str:
     return "\n\n".join(paragraphs(number))
 
@@ -281,6 +286,7 @@ DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "records.json": lambda: json.dumps(records(60), ensure_ascii=False, indent=1).encode(),
     "long.json": lambda: json.dumps(records(5000)).encode(),
     "records.jsonl": lambda: "\n".join(json.dumps(record) for record in records(200)).encode(),
+    "talk.srt": subtitles, "talk.vtt": lambda: b"WEBVTT\n\n" + subtitles().replace(b",", b"."), "page.xhtml": lambda: page().encode(),
     "letter.rtf": rtf, "long.rtf": partial(rtf, 2000),
     "minutes.eml": mail, "html.eml": partial(mail, html=True), "pictures.eml": partial(mail, attached=12),
 }  # fmt: skip
@@ -296,4 +302,14 @@ SMALL: dict[str, Callable[[], bytes]] = {
     ".rtf": partial(rtf, 5), ".eml": partial(mail, html=True, attached=1),
     **{f".{suffix}": partial(hostile.sound, suffix) for suffix in hostile.SOUNDS},
 }  # fmt: skip
-SMALL |= {".htm": SMALL[".html"], ".markdown": SMALL[".md"], ".jpeg": SMALL[".jpg"], ".tiff": SMALL[".tif"]}
+SMALL |= {
+    ".srt": partial(str.encode, hostile.CUE * 9),
+    ".vtt": lambda: ("WEBVTT\n\n" + hostile.CUE.replace(",", ".") * 9).encode(),
+}
+SMALL |= {
+    ".htm": SMALL[".html"],
+    ".xhtml": SMALL[".html"],
+    ".markdown": SMALL[".md"],
+    ".jpeg": SMALL[".jpg"],
+    ".tiff": SMALL[".tif"],
+}
