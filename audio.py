@@ -317,8 +317,7 @@ def _language(model: Any, speech: NDArray[np.float32], asked: str, main: str) ->
 
 def _blocks(passages: Iterable[Said]) -> Iterator[Block]:
     """Join what is said without a pause, a few sentences at most."""
-    held, last, size = list[str](), 0.0, 0
-    place = ""
+    held, last, size, place = list[str](), 0.0, 0, ""
     for begin, end, text in passages:
         is_long = size > BLOCK_CHARS and (_SENTENCE_END.search(held[-1]) or size > 2 * BLOCK_CHARS)
         if held and (begin - last > PAUSE_SECONDS or is_long):
