@@ -26,8 +26,43 @@ from datetime import datetime, time, timedelta
 from email.message import EmailMessage
 from typing import Any, NamedTuple
 
-ENGLISH = ["river", "budget", "meeting", "travel", "report", "engine", "harbor", "signal", "garden", "copper", "window", "market", "planet", "winter", "bridge"]
-KOREAN = ["강물", "예산", "회의", "출장", "보고서", "기관", "항구", "신호", "정원", "구리", "창문", "시장", "행성", "겨울", "다리", "전압", "계약", "서가"]
+ENGLISH = [
+    "river",
+    "budget",
+    "meeting",
+    "travel",
+    "report",
+    "engine",
+    "harbor",
+    "signal",
+    "garden",
+    "copper",
+    "window",
+    "market",
+    "planet",
+    "winter",
+    "bridge",
+]
+KOREAN = [
+    "강물",
+    "예산",
+    "회의",
+    "출장",
+    "보고서",
+    "기관",
+    "항구",
+    "신호",
+    "정원",
+    "구리",
+    "창문",
+    "시장",
+    "행성",
+    "겨울",
+    "다리",
+    "전압",
+    "계약",
+    "서가",
+]
 FILLERS = ["the", "of", "and", "with", "및", "그리고", "또는", "위한"]  # ordinary words, which come again and again
 MANY = {"merged cell", "key", "column header"}  # may be read more than once: repeated in each row or piece
 _MARK = re.compile(r"«([-?@]?)([^«»*]+)(?:\*(\d+))?»")
@@ -156,7 +191,10 @@ _FIELD = "<r><fldChar w:fldCharType='%s'/></r>"
 DOCX = [
     "<p><pPr><pStyle w:val='Heading1'/></pPr><T>«heading»</T></p><P>«paragraph*40»</P>",
     "<p><pPr><pStyle w:val='Heading2'/></pPr><T>«heading»</T></p><p><pPr><pStyle w:val='Caption'/></pPr><T>«caption»</T></p>",
-    "".join(f"<p><pPr><pStyle w:val='List{style}'/></pPr><T>«list item»</T></p>" for style in ("Bullet", "Bullet2", "Number")),
+    "".join(
+        f"<p><pPr><pStyle w:val='List{style}'/></pPr><T>«list item»</T></p>"
+        for style in ("Bullet", "Bullet2", "Number")
+    ),
     "<TABLE><tr><C>«column header»</C><C>«column header»</C><C>«column header»</C></tr><tr><C>«table cell»</C><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
     "<TABLE><tr><C>«table cell»</C><tc><TABLE><tr><C>«nested table»</C><C>«nested table»</C></tr><tr><C>«nested table»</C><C>«nested table»</C></tr></TABLE><p/></tc></tr><tr><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
     "<TABLE><tr><tc><tcPr><gridSpan w:val='2'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C></tr><tr><tc><tcPr><vMerge w:val='restart'/></tcPr><P>«merged cell»</P></tc><C>«table cell»</C><C>«table cell»</C></tr><tr><tc><tcPr><vMerge/></tcPr><p/></tc><C>«table cell»</C><C>«table cell»</C></tr></TABLE>",
@@ -230,7 +268,30 @@ def docx(s: Told) -> bytes:
     return saved(made)
 
 
-# --- .pptx ---
+# --- .pptx; <S> shape, <P> paragraph, <T> run, <C> cell, AT its place ---
+
+_FRAME = "<p:nvGraphicFramePr><p:cNvPr id='99' name='x'/><p:cNvGraphicFramePr/><p:nvPr/></p:nvGraphicFramePr>"
+SLIDE = {
+    "N": NORMAL,
+    "S": "<p:sp><p:nvSpPr><p:cNvPr id='9' name='x'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr><a:xfrm>AT</a:xfrm></p:spPr><p:txBody><a:bodyPr/>…</p:txBody></p:sp>",
+    "G": "<p:grpSp><p:nvGrpSpPr><p:cNvPr id='8' name='x'/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr><a:xfrm>AT</a:xfrm></p:grpSpPr>…</p:grpSp>",
+    "TABLE": f"<F><a:graphicData uri='{OOXML}/drawingml/2006/table'><a:tbl><a:tblPr/><a:tblGrid><a:gridCol w='900000'/><a:gridCol w='900000'/></a:tblGrid>…</a:tbl></a:graphicData></F>",
+    "F": f"<p:graphicFrame>{_FRAME}<p:xfrm>AT</p:xfrm><a:graphic>…</a:graphic></p:graphicFrame>",
+    "R": "<a:tr h='370000'>…</a:tr>",
+    "C": "<a:tc><a:txBody><a:bodyPr/><P>…</P></a:txBody></a:tc>",
+    "P": "<a:p><T>…</T></a:p>",
+    "T": "<a:r><a:t>…</a:t></a:r>",
+}
+_EMPTY = "<a:tc {}='1'><a:txBody><a:bodyPr/><a:p/></a:txBody></a:tc>"
+PPTX = [
+    "<S><P>«text box*30»</P></S>",
+    "<S><P>«bullet»</P><a:p><a:pPr lvl='1'><a:buChar char='-'/></a:pPr><T>«bullet»</T></a:p><a:p><a:pPr lvl='2'/><T>«bullet»</T></a:p></S>",
+    "<G><S><P>«group»</P></S><G><S><P>«nested group»</P></S></G></G>",
+    "<TABLE><R><C>«column header»</C><C>«column header»</C></R><R><C>«table cell»</C><C>«table cell»</C></R></TABLE>",
+    f"<TABLE><R><a:tc gridSpan='2'><a:txBody><a:bodyPr/><P>«merged cell»</P></a:txBody></a:tc>{_EMPTY.format('hMerge')}</R><R><C>«table cell»</C><C>«table cell»</C></R></TABLE>",
+    f"<S><a:p><T>«paragraph»</T><mc:AlternateContent><mc:Choice Requires='a14'><a14:m>{MATH}</a14:m></mc:Choice><mc:Fallback><T> </T></mc:Fallback></mc:AlternateContent></a:p></S>",
+    "<S><a:p><T>«paragraph»</T><a:br/><T>«after a break»</T><a:fld type='slidenum' id='{B}'><a:t>«-slide number»</a:t></a:fld></a:p></S>",
+]
 
 
 def pptx(s: Told) -> bytes:
@@ -238,73 +299,34 @@ def pptx(s: Told) -> bytes:
     from pptx.opc.package import Part
     from pptx.opc.packuri import PackURI
     from pptx.oxml import parse_xml
-    from pptx.util import Inches, Pt
 
     made = pptx.Presentation()
-    slide, top = made.slides, 0  # the slide being filled, and where its next shape goes
+    parts: list[str | Callable[[Any], str]] = [
+        *PPTX,
+        lambda slide: graphic(slide, "chart"),
+        lambda slide: graphic(slide, "diagram"),
+    ]
 
-    def place(height: float = 0.6) -> tuple[int, int, int, int]:
-        nonlocal top
-        top += Inches(height + 0.4)
-        return Inches(1), top, Inches(7), Inches(height)
-
-    def box(text: str, shapes: Any = None) -> Any:
-        shape = (shapes or slide.shapes).add_textbox(*place())
-        shape.text_frame.text = s(text)
-        return shape
-
-    def table(merge: bool) -> None:
-        inner = slide.shapes.add_table(3, 3, *place(1)).table
-        for row in range(3):
-            for column in range(3):
-                if not merge or row or column != 1:
-                    inner.cell(row, column).text = s("«merged cell»" if merge and row + column == 0 else "«table cell»")
-        if merge:
-            inner.cell(0, 0).merge(inner.cell(0, 1))
-
-    def group() -> None:
-        outer = slide.shapes.add_group_shape()
-        box("«group»", outer.shapes)
-        box("«nested group»", outer.shapes.add_group_shape().shapes)
-
-    def graphic(kind: str) -> None:
+    def graphic(slide: Any, kind: str) -> str:
         content, media = (chart(s), "chart") if kind == "chart" else (diagram(s), "diagramData")
         part = Part(PackURI(f"/ppt/{media}s/{media}{s.next()}.xml"), f"{DRAWN}.{media}+xml", made.part.package, content)
-        link, (left, y, width, height) = slide.part.relate_to(part, f"{RELATION}/{media}"), place(1)
+        link = slide.part.relate_to(part, f"{RELATION}/{media}")
         inner = f"<c:chart r:id='{link}'/>" if kind == "chart" else f"<dgm:relIds r:dm='{link}' r:lo='{link}'/>"
-        off = f"<p:xfrm><a:off x='{left}' y='{y}'/><a:ext cx='{width}' cy='{height}'/></p:xfrm>"
-        head = "<p:nvGraphicFramePr><p:cNvPr id='99' name='x'/><p:cNvGraphicFramePr/><p:nvPr/></p:nvGraphicFramePr>"
-        data = f"<a:graphic><a:graphicData uri='{OOXML}/drawingml/2006/{kind}'>{inner}</a:graphicData></a:graphic>"
+        return f"<F><a:graphicData uri='{OOXML}/drawingml/2006/{kind}'>{inner}</a:graphicData></F>"
+
+    for at in range(5):
+        slide = made.slides.add_slide(made.slide_layouts[5])
+        slide.shapes.title.text, text = s("«slide title»"), ""
+        chosen = parts[2 * at : 2 * at + 2] if not s.number else s.random.sample(parts, 2)
+        for part in chosen:
+            text += s(part) if isinstance(part, str) else part(slide)
         space = f"{SPACES} xmlns:p='{OOXML}/presentationml/2006/main'"
-        slide.shapes._spTree.append(parse_xml(f"<p:graphicFrame {space}>{head}{off}{data}</p:graphicFrame>"))
-
-    def inline(inner: str, text: str = "«paragraph»") -> None:
-        paragraph = box(text).text_frame.paragraphs[0]._p
-        for element in parse_xml(short(s(f"<a:p {SPACES}>{inner}</a:p>"), N=NORMAL)):
-            paragraph.append(element)
-
-    def bullets() -> None:
-        frame = box("«bullet»").text_frame
-        for level in range(3):
-            item = frame.add_paragraph()
-            item.level, item.text, item.font.size = level, s("«bullet»"), Pt(12)
-
-    parts = [
-        bullets, group, lambda: table(False), lambda: table(True), lambda: graphic("chart"), lambda: graphic("diagram"),
-        lambda: box("«text box*30»"), lambda: inline(f"<mc:AlternateContent><mc:Choice Requires='a14'><a14:m>{MATH}</a14:m>"
-        "</mc:Choice><mc:Fallback><a:r><a:t> </a:t></a:r></mc:Fallback></mc:AlternateContent>"),
-        lambda: inline("<a:br/><a:r><a:t>«after a break»</a:t></a:r><a:fld type='slidenum' id='{B}'><a:t>«-slide number»</a:t></a:fld>"),
-    ]  # fmt: skip
-    if s.number:
-        parts = s.random.sample(parts, 6)
-    for at, part in enumerate(parts):
-        if at % 2 == 0:
-            slide, top = made.slides.add_slide(made.slide_layouts[5]), Inches(1)
-            slide.shapes.title.text = s("«slide title»")
-        part()
-        if at % 2 == 0:
-            slide.notes_slide.notes_text_frame.text = s("«@notes»")
-    slide._element.set("show", "0")  # the last one is hidden
+        text = short(f"<p:spTree {space}>{text}</p:spTree>", **SLIDE)
+        for top in range(1_600_000, 9_000_000, 900_000):
+            text = text.replace(">AT<", f"><a:off x='900000' y='{top}'/><a:ext cx='7000000' cy='800000'/><", 1)
+        slide.shapes._spTree.extend(list(parse_xml(text)))
+        slide.notes_slide.notes_text_frame.text = s("«@notes»")
+    made.slides[4]._element.set("show", "0")  # the last one is hidden
     return saved(made)
 
 
@@ -322,6 +344,10 @@ SHOWN: list[tuple[str, Callable[[int], tuple[Any, str, str]]]] = [  # serial -> 
 ]
 
 
+HEAD = "|".join(["«column header*2»"] * 3)
+ROW = "|".join(["«cell*2»"] * 3)
+
+
 def xlsx(s: Told) -> bytes:
     import openpyxl
     from openpyxl.cell.rich_text import CellRichText, TextBlock
@@ -329,81 +355,73 @@ def xlsx(s: Told) -> bytes:
     from openpyxl.chart import BarChart, Reference
     from openpyxl.comments import Comment
 
-    made = openpyxl.Workbook()
-    cached = list[str]()
+    made, cached = openpyxl.Workbook(), list[str]()
 
-    def table(sheet: Any, rows: int = 8) -> None:
-        sheet.append([s("«column header*2»") for _ in range(4)])
-        for _ in range(rows):
-            sheet.append([s("«cell*2»") for _ in range(4)])
+    def put(sheet: Any, *rows: str) -> None:
+        for row in rows:
+            sheet.append([s(text) or None for text in row.split("|")])
 
     def figures(sheet: Any) -> None:
-        sheet.append([s("«column header*2»"), s("«column header*2»")])
+        put(sheet, HEAD)
         for structure, make in SHOWN:
             value, form, shown = make(s.next())
-            sheet.append([s("«cell*2»"), value])
-            sheet.cell(sheet.max_row, 2).number_format = form
+            put(sheet, "«cell*2»")
+            sheet.cell(sheet.max_row, 2, value).number_format = form
             s.shown(structure, shown)
 
     def formulas(sheet: Any) -> None:
-        sheet.append([s("«column header*2»"), s("«column header*2»")])
+        put(sheet, HEAD)
         for _ in range(3):
+            put(sheet, "«cell*2»|=1+1")
             cached.append(s.shown("formula's value", str(8000 + s.next())))
-            sheet.append([s("«cell*2»"), "=1+1"])
-            s.words[-3:] = s.words[-2:] + s.words[-3:-2]
 
     def merged(sheet: Any) -> None:
-        table(sheet, 2)
-        sheet.append([s("«merged cell»"), None, s("«cell»")])
-        sheet.append([None, None, s("«cell»"), s("«cell»")])
-        sheet.merge_cells(start_row=4, end_row=5, start_column=1, end_column=2)
-
-    def apart(sheet: Any) -> None:
-        table(sheet, 2)
-        sheet.append([])
-        sheet.append([None, None, s("«second table»"), s("«second table»")])
-        sheet.append([None, None, s("«second table»"), s("«second table»")])
+        put(sheet, HEAD, ROW, "«merged cell»||«cell»", "||«cell»")
+        sheet.merge_cells("A3:B4")
 
     def noted(sheet: Any) -> None:
-        table(sheet, 2)
+        put(sheet, HEAD, ROW, ROW)
         sheet["B2"].comment = Comment(s("«@comment»"), s("«?author*1»"))
         sheet["C2"].hyperlink = "https://example.org/"
         sheet.oddHeader.center.text, sheet.oddFooter.center.text = s("«@header»"), s("«@footer»")
 
     def rich(sheet: Any) -> None:
-        first, second = s("«rich text*1»"), s("«rich text*1»")
-        sheet.append([CellRichText(TextBlock(InlineFont(b=True), first[:3]), f"{first[3:]} ", second), s("«cell»")])
-        sheet.append([s("«cell»"), f"{s('«line break*1»')}\n{s('«line break*1»')}"])
-        sheet.append([s("«cell»"), True, s(f"{s.shown('boolean', 'TRUE') and ''}«cell»")])
+        first = s("«rich text*1»")
+        put(sheet, f"x|{s('«cell»')}", "«cell»|«line break*1»\n«line break*1»", "«cell»")
+        sheet["A1"] = CellRichText(TextBlock(InlineFont(b=True), first[:3]), first[3:])
+        sheet["B3"], _ = True, s.shown("boolean", "TRUE")
 
     def charted(sheet: Any) -> None:
-        table(sheet, 3)
+        put(sheet, HEAD, ROW, ROW, ROW)
         bars = BarChart()
         bars.add_data(Reference(sheet, min_col=2, min_row=1, max_row=4), titles_from_data=True)
         bars.title, bars.x_axis.title = s("«@chart title»"), s("«@chart axis title»")
         sheet.add_chart(bars, "H2")
 
     def hidden(sheet: Any) -> None:
-        table(sheet, 3)
+        put(sheet, HEAD, ROW, ROW)
         sheet.sheet_state = "hidden"
         sheet.row_dimensions[3].hidden = True
 
-    makers = [table, figures, formulas, merged, apart, noted, rich, charted, hidden]
+    tables = "«second table»|«second table»"
+    makers: list[Callable[[Any], None]] = [figures, formulas, merged, noted, rich, charted, hidden]
+    makers += [
+        lambda sheet: put(sheet, HEAD, *[ROW] * 8),
+        lambda sheet: put(sheet, HEAD, ROW, "", f"||{tables}", f"||{tables}"),
+    ]
     for maker in makers if not s.number else s.random.sample(makers, 6):
         maker(made.create_sheet(s("«?sheet name*1»")))
     del made["Sheet"]
     made.active = next(at for at, sheet in enumerate(made) if sheet.sheet_state == "visible")
-
-    def calculated(content: str) -> str:
-        return re.sub(r"<f>1\+1</f><v ?(/>|></v>)", lambda _: f"<f>1+1</f><v>{cached.pop(0)}</v>", content)
-
-    return rezipped(saved(made), "xl/worksheets/sheet", calculated)
-
-
-def rezipped(data: bytes, start: str, change: Callable[[str], str]) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with zipfile.ZipFile(io.BytesIO(saved(made))) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    return zipped({k: change(v.decode()) if k.startswith(start) else v for k, v in parts.items()})
+    for name in sorted(parts, key=lambda name: (len(name), name)):  # openpyxl writes no results of formulas
+        if name.startswith("xl/worksheets/sheet"):
+            calculated = re.sub(
+                rb"<f>1\+1</f><v ?(/>|></v>)", lambda _: f"<f>1+1</f><v>{cached.pop(0)}</v>".encode(), parts[name]
+            )
+            parts[name] = calculated
+    return zipped(dict(parts))
 
 
 # --- text ---
@@ -458,13 +476,22 @@ def md(s: Told) -> bytes:
 
 def txt(s: Told) -> bytes:
     ends = "\r\n" if s.number % 2 else "\n"
-    parts = ["«paragraph*80»", "1. «numbered line»\n2) «numbered line»\n가. «numbered line»", "\t«indented» : «indented»", "«line*9»\n«line»"]
+    parts = [
+        "«paragraph*80»",
+        "1. «numbered line»\n2) «numbered line»\n가. «numbered line»",
+        "\t«indented» : «indented»",
+        "«line*9»\n«line»",
+    ]
     return encoded(s, "\n\n".join(s.mix(parts)).replace("\n", ends))
 
 
 def csv(s: Told, delimiter: str = "") -> bytes:
     delimiter = delimiter or ",;|,\t"[s.number % 5]
-    rows = [["«column header»"] * 4, *[["«cell»"] * 4] * 8, ['"«quoted»"', f'"«quoted»{delimiter}«quoted»"', '"«quoted»\n«quoted»"']]
+    rows = [
+        ["«column header»"] * 4,
+        *[["«cell»"] * 4] * 8,
+        ['"«quoted»"', f'"«quoted»{delimiter}«quoted»"', '"«quoted»\n«quoted»"'],
+    ]
     rows += [['"«quoted» ""«quoted»"""', "", "«cell»"], ["«short row»"], ["«cell»"] * 4]
     return encoded(s, "\r\n".join(s(delimiter.join(row)) for row in rows))
 
@@ -536,7 +563,11 @@ def hwpx(s: Told) -> bytes:
 
 def _record(tag: int, level: int, content: bytes) -> bytes:
     size = len(content)
-    return struct.pack("<I", tag | level << 10 | min(size, 4095) << 20) + (struct.pack("<I", size) * (size > 4094)) + content
+    return (
+        struct.pack("<I", tag | level << 10 | min(size, 4095) << 20)
+        + (struct.pack("<I", size) * (size > 4094))
+        + content
+    )
 
 
 def _hwp_paragraph(text: str, level: int = 0, *, style: int = 0, control: bytes = b"") -> bytes:
@@ -631,14 +662,31 @@ OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 ODF = " ".join(
     f'xmlns:{name}="{OASIS}:{path}:1.0"'
     for name, path in zip(
-        "office text table style draw svg fo form number presentation".split(),
-        "office text table style drawing svg-compatible xsl-fo-compatible form datastyle presentation".split(),
+        ["office", "text", "table", "style", "draw", "svg", "fo", "form", "number", "presentation"],
+        [
+            "office",
+            "text",
+            "table",
+            "style",
+            "drawing",
+            "svg-compatible",
+            "xsl-fo-compatible",
+            "form",
+            "datastyle",
+            "presentation",
+        ],
         strict=True,
     )
 )
 ODF += ' xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-ODT_SHORT = {"P": "<text:p>…</text:p>", "C": "<table:table-cell><text:p>…</text:p></table:table-cell>", "R": "<table:table-row>…</table:table-row>",
-    "L": "<text:list>…</text:list>", "I": "<text:list-item>…</text:list-item>", "TABLE": "<table:table><table:table-column table:number-columns-repeated='2'/>…</table:table>"}
+ODT_SHORT = {
+    "P": "<text:p>…</text:p>",
+    "C": "<table:table-cell><text:p>…</text:p></table:table-cell>",
+    "R": "<table:table-row>…</table:table-row>",
+    "L": "<text:list>…</text:list>",
+    "I": "<text:list-item>…</text:list-item>",
+    "TABLE": "<table:table><table:table-column table:number-columns-repeated='2'/>…</table:table>",
+}
 ODT = [
     "<text:h text:outline-level='1'>«heading»</text:h><P>«paragraph*40»</P><text:h text:outline-level='2'>«heading»</text:h>",
     "<L><I><P>«list item»</P><L><I><P>«nested item»</P></I></L></I><I><P>«list item»</P></I></L>",
@@ -676,9 +724,16 @@ def odt(s: Told) -> bytes:
     if "Object 1" in body:
         files["Object 1/content.xml"] = math.replace("WORDS", s("«@equation»"))
     entry = "<manifest:file-entry manifest:full-path='{}' manifest:media-type='{}'/>"
-    kinds = {"/": files["mimetype"], "content.xml": "text/xml", "styles.xml": "text/xml", "Object 1/content.xml": "text/xml"}
+    kinds = {
+        "/": files["mimetype"],
+        "content.xml": "text/xml",
+        "styles.xml": "text/xml",
+        "Object 1/content.xml": "text/xml",
+    }
     listed = "".join(entry.format(name, kind) for name, kind in kinds.items())
-    files["META-INF/manifest.xml"] = f"<manifest:manifest xmlns:manifest='{OASIS}:manifest:1.0'>{listed}</manifest:manifest>"
+    files["META-INF/manifest.xml"] = (
+        f"<manifest:manifest xmlns:manifest='{OASIS}:manifest:1.0'>{listed}</manifest:manifest>"
+    )
     return zipped(files)
 
 
@@ -718,16 +773,20 @@ def eml(s: Told) -> bytes:
     mail = EmailMessage()
     mail["Subject"], mail["From"] = s("«subject»"), f"{s('«sender*1»')} <a@example.org>"
     mail["To"], mail["Date"] = f"{s('«recipient*1»')} <b@example.org>", "Mon, 02 Mar 2026 09:00:00 +0900"
-    plain = "\n\n".join(s.mix(["«paragraph*40»", "«paragraph»\n«paragraph»", "> «quotation»\n> «quotation»", "-- \n«signature»"]))
     charset, cte = [("utf-8", "base64"), ("euc-kr", "8bit"), ("utf-8", "quoted-printable")][s.number % 3]
     if s.number % 4 == 1:
         mail.set_content("".join(s.mix(HTML[:7])), subtype="html", charset="utf-8")
     else:
-        mail.set_content(plain, charset=charset, cte=cte)
-    if s.number % 4 == 0:
-        mail.add_alternative(f"<p>{plain}</p>", subtype="html")
+        plain = s.mix(
+            ["«paragraph*40»", "«paragraph»\n«paragraph»", "> «quotation»\n> «quotation»", "-- \n«signature»"]
+        )
+        mail.set_content("\n\n".join(plain), charset=charset, cte=cte)
+        if s.number % 4 == 0:
+            mail.add_alternative("".join(f"<p>{part}</p>" for part in plain), subtype="html")
     if s.number % 2 == 0:
-        mail.add_attachment(b"%PDF-1.4", maintype="application", subtype="pdf", filename=f"{s('«@attachment name*1»')}.pdf")
+        mail.add_attachment(
+            b"%PDF-1.4", maintype="application", subtype="pdf", filename=f"{s('«@attachment name*1»')}.pdf"
+        )
         inner = EmailMessage()
         inner["Subject"] = s("«@forwarded subject»")
         inner.set_content(s("«@forwarded mail»"))
@@ -739,17 +798,25 @@ def epub(s: Told) -> bytes:
     made, files = list[str](), dict[str, str | bytes]()
     files["mimetype"] = "application/epub+zip"
     for number in (3, 1, 2):  # the spine's order is not that of names
-        body = "".join(s.mix(HTML[:9])) + s("<p>«text»<a epub:type='noteref' href='#n'>1</a></p><aside id='n' epub:type='footnote'>«footnote»</aside>")
-        body = re.sub(r"(<img[^>]*[^/])>", r"\1/>", body.replace("<br>", "<br/>")).replace(" hidden>", " hidden='hidden'>")
+        body = "".join(s.mix(HTML[:9])) + s(
+            "<p>«text»<a epub:type='noteref' href='#n'>1</a></p><aside id='n' epub:type='footnote'>«footnote»</aside>"
+        )
+        body = re.sub(r"(<img[^>]*[^/])>", r"\1/>", body.replace("<br>", "<br/>")).replace(
+            " hidden>", " hidden='hidden'>"
+        )
         body = re.sub(r"span=(\d)", r"span='\1'", body)
         files[f"text/c{number}.xhtml"] = (f"<html xmlns='http://www.w3.org/1999/xhtml' xmlns:epub='http://www.idpf.org/2007/ops'>"
             f"<head><title>x</title></head><body>{body}</body></html>")  # fmt: skip
         made.append(f"c{number}")
     files["META-INF/container.xml"] = ("<container xmlns='urn:oasis:names:tc:opendocument:xmlns:container'><rootfiles>"
         "<rootfile full-path='book.opf' media-type='application/oebps-package+xml'/></rootfiles></container>")  # fmt: skip
-    items = "".join(f"<item id='{name}' href='text/{name}.xhtml' media-type='application/xhtml+xml'/>" for name in sorted(made))
+    items = "".join(
+        f"<item id='{name}' href='text/{name}.xhtml' media-type='application/xhtml+xml'/>" for name in sorted(made)
+    )
     spine = "".join(f"<itemref idref='{name}'/>" for name in made)
-    files["book.opf"] = f"<package xmlns='http://www.idpf.org/2007/opf' version='3.0'><manifest>{items}</manifest><spine>{spine}</spine></package>"
+    files["book.opf"] = (
+        f"<package xmlns='http://www.idpf.org/2007/opf' version='3.0'><manifest>{items}</manifest><spine>{spine}</spine></package>"
+    )
     return zipped(files)
 
 
@@ -777,7 +844,10 @@ def pdf(s: Told) -> bytes:
 
     def columns() -> list[Any]:
         left, right = text("«left column*60»")[0], text("«right column*60»")[0]
-        return [Table([[left, right]], colWidths=[220, 220], style=[("VALIGN", (0, 0), (-1, -1), "TOP")]), Spacer(1, 12)]
+        return [
+            Table([[left, right]], colWidths=[220, 220], style=[("VALIGN", (0, 0), (-1, -1), "TOP")]),
+            Spacer(1, 12),
+        ]
 
     parts: list[Callable[[], Any]] = [
         lambda: text("«heading»", head) + text("«paragraph*60»") + text("«heading»", head) + text("«paragraph*30»"),
