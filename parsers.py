@@ -159,7 +159,8 @@ _SIGNATURES = {b"%PDF-": ".pdf", b"{\\rtf": ".rtf", b"HWP Document File": ".hwp"
 _SIGNATURES |= {b"\xff\xd8\xff": ".jpg", b"Rar!\x1a\x07": "a RAR archive", b"7z\xbc\xaf": "a 7-Zip archive"}
 _ZIPPED = {".docx": b"word/document", ".xlsx": b"xl/workbook", ".pptx": b"ppt/presentation"}  # what is in such a zip
 _ZIPPED |= {".hwpx": b"Contents/content.hpf", ".epub": b"mimetypeapplication/epub", ".odt": b"opendocument.text"}
-_PLAIN = frozenset(".csv .eml .htm .html .json .jsonl .markdown .md .rtf .srt .tsv .txt .vtt .xhtml".split())
+_PLAIN = frozenset({".csv", ".eml", ".htm", ".html", ".json", ".jsonl", ".markdown", ".md", ".rtf", ".srt", ".tsv"})
+_PLAIN |= {".txt", ".vtt", ".xhtml"}
 # Of companies' encryption, as drm() of hangul.py names it:
 _WRAPPED = (b"SCDSA0", b"<DOCUMENT SAFER", b"\x9b DRMONE", b"<!-- FasooSecure", b"<## NASCA")
 
@@ -692,6 +693,8 @@ _MARK = "\x01"  # ends "- " and "1. ", so that a paragraph within a list item be
 
 def _html(data: bytes, document: Document) -> Iterator[Block]:
     text = _text(data, document, declared=_declared(data[:1024]), most=MAX_HTML_CHARS)
+    if subset := re.match(r"\s*(?:<\?[^>]*>\s*)?<!DOCTYPE[^<>\[]*\[[^\]]*\]\s*>", text, re.IGNORECASE):
+        text = text[subset.end() :]  # declarations, which no browser reads
     from lxml import etree
 
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
@@ -705,6 +708,7 @@ def _html(data: bytes, document: Document) -> Iterator[Block]:
         if not _holds(root, 1):  # a page that its script would fill
             for element in list(root.iter("noscript")):
                 element.tag = "div"
+                root.append(element)  # out of the head
         yield from _html_blocks(root)
 
 
@@ -717,7 +721,7 @@ def _declared(head: bytes) -> str:
             found = re.search(rb"""charset\s*=\s*["']?([^\s;"']+)""", said.get(b"content", b""), re.IGNORECASE)
             label = found[1] if found else b""
         if label and tag.lower() == b"meta":
-            return label.decode("ascii", "replace").strip().lower()
+            return str(label, "ascii", "replace").strip().lower()
     xml = re.match(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([^"'>]+)""", head)
     return xml[1].decode("ascii", "replace").lower() if xml else ""
 
@@ -743,12 +747,12 @@ def _hide_frame(root: Any) -> None:
     frames = [frame for frame in found if frame not in kept and next(frame.iterancestors(*within), None) is None]
     small = [popup for popup in root.xpath(_POPUP) if _POPUP_NAME.search(f"{popup.get('id')} {popup.get('class')}")]
     small += root.xpath("//@aria-hidden[.='true']/..")  # of a page behind an open dialogue, it's all but that
-    frames += [element for element in small if element not in kept and not _holds(element, 2000)]
-    for frame in frames:
-        frame.set("hidden", "")
-    if not marked and frames and not _holds(root, 1000):
-        for frame in frames:
-            del frame.attrib["hidden"]
+    small = [element for element in small if element not in kept and not _holds(element, 2000)]
+    for hidden, least in ((small, 1), (frames, 1 if marked else 1000)):
+        for element in hidden:
+            element.set("hidden", "")
+        for element in () if not hidden or _holds(root, least) else hidden:
+            del element.attrib["hidden"]
 
 
 def _holds(element: Any, size: int) -> bool:
@@ -911,8 +915,8 @@ def _inner_text(element: Any) -> str:
 
 
 def _own_rows(table: Any) -> list[Any]:
-    groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
-    return [row for group in groups for row in group.iterchildren("tr")]
+    parts = (child.iterchildren("tr") if child.tag != "tr" else (child,) for child in table)
+    return [row for part in parts for row in part]
 
 
 def _is_layout(table: Any) -> bool:
