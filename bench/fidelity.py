@@ -2,6 +2,7 @@
 """Measure how much of a document's text reaches the index, and in which order.
 
     python bench/fidelity.py                    documents made here, whose words are known, in each format
+    python bench/fidelity.py --ocr              pictures of pages, read by Tesseract
     python bench/fidelity.py --folder DIR       your own, each compared with another program that reads it
 
 recall    share of the words that are there of those that should be
@@ -30,13 +31,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fidelity_corpus import MAKERS, MANY, Told, make
+from fidelity_corpus import MAKERS, MANY, PICTURE_MAKERS, Told, make
 
 from seoga.chunks import Sizes, document_text, make_chunks
 from seoga.config import SeogaError, new_config
 from seoga.parsers import PICTURES, STREAMED, SUFFIXES, Document, parse
 from seoga.reading import Readers, make_request
 
+ALIASES = {".htm", ".jsonl", ".markdown", ".xhtml"}  # read as .html, .json and .md are
 MAX_FILES = 500
 PROGRAM_SECONDS = 120
 _TOKEN = re.compile(r"[^\W_]+(?:[.,:-]\d+(?![^\W\d_]))*%?")
@@ -356,6 +358,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=5, help="documents of each format")
     parser.add_argument("--format", action="append", help="only this one, such as .docx; may be repeated")
     parser.add_argument("--folder", type=Path, help="compare the documents in this folder with other programs instead")
+    parser.add_argument("--ocr", action="store_true", help="pictures of pages, which take OCR")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if args.folder:
@@ -365,10 +368,11 @@ def main() -> None:
         result: dict[str, Any] = {"files": rows, "notes": notes}
         text = table(rows, ("recall", "order", "words", "split", "more", "status", "path", "lost")) if rows else ""
     else:
-        made = args.format or sorted(SUFFIXES - STREAMED - PICTURES - {".htm", ".jsonl", ".markdown"})
-        sums = generated(args.count, [suffix for suffix in made if suffix in MAKERS])
+        made = list(PICTURE_MAKERS) if args.ocr else args.format or sorted(SUFFIXES - STREAMED - PICTURES - ALIASES)
+        known = MAKERS | PICTURE_MAKERS
+        sums = generated(args.count, [suffix for suffix in made if suffix in known])
         rows, lost = [total.row() for total in sums], losses(sums)
-        notes = [f"{suffix}: no documents are made of it" for suffix in made if suffix not in MAKERS]
+        notes = [f"{suffix}: no documents are made of it" for suffix in made if suffix not in known]
         notes += [fault for total in sums for fault in total.faults]
         result = {"formats": rows, "losses": lost, "notes": notes}
         text = table(rows, ("name", "documents", "words", "recall", "order", "added", "forbidden"))

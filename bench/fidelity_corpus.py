@@ -82,6 +82,7 @@ class Told:
         self.random = random.Random(seed)
         self.number = number
         self.letters = [*ENGLISH, *KOREAN]
+        self.numbered = True  # else words come again: recognising a picture is about words, not serial numbers
         self.words: list[Word] = []
         self.serial = 0
 
@@ -92,7 +93,8 @@ class Told:
     def _new(self, kind: str, structure: str, count: int) -> str:
         made = list[str]()
         for _ in range(count):
-            made.append(f"{self.random.choice(self.letters)}{self.next():04d}")
+            word = self.random.choice(self.letters)
+            made.append(f"{word}{self.next():04d}" if self.numbered else word)
             if kind in "@" and count > 3 and self.random.random() < 0.2:
                 made.append(self.random.choice([word for word in FILLERS if word.isascii() or self.letters != ENGLISH]))
         flow, wanted = structure if kind == "@" else "body", {"-": False, "?": None}.get(kind, True)
@@ -879,12 +881,51 @@ def pdf(s: Told) -> bytes:
     return file.getvalue()
 
 
+def picture(s: Told, form: str) -> bytes:
+    """Draw a page at 150 dots per inch, as a scanner would give it: black on white, 11 points."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    page = Image.new("L", (1240, 1754), 255)
+    font = next(filter(None, map(_font, FONTS)), None) or ImageFont.load_default(24)
+    s.letters = ENGLISH if s.number % 2 or font.getname()[0] == "Aileron" else KOREAN
+    s.numbered = False
+    for line in range(20):
+        ImageDraw.Draw(page).text((120, 120 + 60 * line), s("«line*6»" if line % 5 else "«heading*2»"), 0, font)
+    file = io.BytesIO()
+    page.save(file, form, resolution=150)
+    return file.getvalue()
+
+
+def _font(name: str) -> Any:
+    from PIL import ImageFont
+
+    try:
+        return ImageFont.truetype(name, 24)
+    except OSError:
+        return None
+
+
+def subtitles(s: Told, form: str) -> bytes:
+    point = "," if form == "srt" else "."
+    cues = [
+        f"{at}\n00:00:{at:02}{point}000 --> 00:00:{at:02}{point}900\n" + s("«cue»\n<i>«cue»</i>\n")
+        for at in range(1, 9)
+    ]
+    return encoded(s, "\n".join(["WEBVTT\n"] * (form == "vtt") + cues))
+
+
+FONTS = ("NanumGothic.ttf", "malgun.ttf", "AppleSDGothicNeo.ttc", "NotoSansCJK-Regular.ttc")
 MAKERS: dict[str, Callable[[Told], bytes]] = {
     ".csv": csv, ".docx": docx, ".eml": eml, ".epub": epub, ".html": html, ".hwp": hwp, ".hwpx": hwpx, ".json": json_, ".md": md,
     ".odt": odt, ".pdf": pdf, ".pptx": pptx, ".rtf": rtf, ".tsv": tsv, ".txt": txt, ".xlsx": xlsx,
+    ".srt": lambda s: subtitles(s, "srt"), ".vtt": lambda s: subtitles(s, "vtt"),
+}  # fmt: skip
+PICTURE_MAKERS: dict[str, Callable[[Told], bytes]] = {
+    ".png": lambda s: picture(s, "PNG"), ".jpg": lambda s: picture(s, "JPEG"), ".tif": lambda s: picture(s, "TIFF"),
+    ".scan.pdf": lambda s: picture(s, "PDF"),
 }  # fmt: skip
 
 
 def make(suffix: str, number: int) -> tuple[str, bytes, Told]:
     told = Told(f"{suffix}{number}", number)
-    return f"a{number}{suffix}", MAKERS[suffix](told), told
+    return f"a{number}{suffix}", (MAKERS | PICTURE_MAKERS)[suffix](told), told
