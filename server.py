@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
-from .config import VERSION, SeogaError, scrub
+from .config import VERSION, SeogaError, display_path, scrub
 from .search import MAX_TOP_K
 from .tools import (
     MAX_ANSWER_TOKENS,
@@ -74,9 +75,21 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
     """Make the MCP server that offers `tools`; `read_only` leaves out those that change something."""
     from typing import Annotated
 
+    from anyio.to_thread import run_sync
+    from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.server.mcpserver import Context, MCPServer
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
+    from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import (
+        INVALID_PARAMS,
+        CallToolResult,
+        InputRequiredResult,
+        ListResourcesResult,
+        PaginatedRequestParams,
+        Resource,
+        Tool,
+        ToolAnnotations,
+    )
     from pydantic import BeforeValidator, Field, ValidationError
 
     class Server(MCPServer):
@@ -105,8 +118,34 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
                     raise ToolError(_refusal(error.__cause__, known[name])) from None
                 raise (error.__cause__ if isinstance(error.__cause__, ToolError) else error) from None
 
+        # Documents as resources. The SDK's own list has no pages.
+        async def _handle_list_resources(self, ctx: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
+            try:
+                found, following = await run_sync(tools.documents, (params and params.cursor) or "")
+            except SeogaError as error:
+                raise MCPError(INVALID_PARAMS, str(error)) from None
+            resources = [
+                Resource(uri=_uri(kb_id, path), name=os.path.basename(display_path(path)), mime_type="text/plain")
+                for kb_id, path in found
+            ]
+            return ListResourcesResult(resources=resources, next_cursor=following or None)
+
+        async def read_resource(self, uri: Any, context: Context[Any, Any] | None = None) -> list[ReadResourceContents]:
+            try:
+                kb_id, path, line = _of_uri(str(uri))
+                text, _ = _file_form(await run_sync(tools.read_file, path, line, None, kb_id))
+            except SeogaError as error:
+                raise ResourceNotFoundError(scrub(homeless(str(error)))) from None
+            return [ReadResourceContents(content=scrub(text), mime_type="text/plain")]
+
     with _without_rich():
         server = Server("seoga", version=VERSION, instructions=INSTRUCTIONS, log_level="WARNING")
+
+    @server.resource("seoga://{kb_id}/{+path}", title="Document", mime_type="text/plain")
+    def document(kb_id: str, path: str) -> str:
+        """The extracted text of one indexed document; `?start_line=N` reads on where a page ended."""
+        raise NotImplementedError  # read_resource answers
+
     reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     number = BeforeValidator(_no_bool)
 
@@ -316,6 +355,20 @@ def _without_rich() -> Iterator[None]:
         yield
     finally:
         del sys.modules["rich"]
+
+
+def _uri(kb_id: str, path: str) -> str:
+    """`"kb", "/home/a b.txt"` -> `seoga://kb//home/a%20b.txt`; bytes that are no UTF-8 survive."""
+    return f"seoga://{kb_id}/{quote(os.fsencode(path))}"
+
+
+def _of_uri(uri: str) -> tuple[str, str, int]:
+    """Return the knowledge base, path and first line that a URI names."""
+    parts = urlsplit(uri)
+    line = parse_qs(parts.query).get("start_line", ["1"])[0]
+    if parts.scheme != "seoga" or not parts.netloc or not re.fullmatch(r"[1-9]\d{0,8}", line):
+        raise SeogaError(f"{_quote(uri)} is no document of seoga: resources/list gives their URIs")
+    return parts.netloc, os.fsdecode(unquote_to_bytes(parts.path[1:])), int(line)
 
 
 def _no_bool(value: Any) -> Any:

@@ -404,6 +404,23 @@ class Tools:
             "outside the knowledge bases' folders can't be read."
         )
 
+    def documents(self, cursor: str = "") -> tuple[list[tuple[str, str]], str]:
+        """List (kb_id, path) of the documents that can be read, and the cursor of the next page, "" at the end."""
+        wanted, _, offset = cursor.partition("/")
+        if cursor and not (offset.isdecimal() and len(offset) < 10):
+            raise SeogaError("this cursor is none that the list gave: begin again without one")
+        page: list[tuple[str, str]] = []
+        for config, store in self._opened(None):
+            if config.id < wanted:
+                continue
+            start = int(offset) if config.id == wanted else 0
+            paths = sorted(path for path, record in store.files().items() if record.document is not None)
+            room = MAX_LISTED - len(page)
+            page += [(config.id, path) for path in paths[start : start + room]]
+            if len(paths) - start > room:
+                return page, f"{config.id}/{start + room}"
+        return page, ""
+
     def _find(self, config: Config, store: Store, path: str) -> FileRecord | None:
         """Find a file by its path, or its path within a source."""
         path = os.path.expanduser(path)

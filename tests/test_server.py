@@ -24,11 +24,12 @@ import anyio
 import jsonschema
 import psutil
 import pytest
+from mcp import MCPError
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from seoga.chunks import document_text
-from seoga.config import CONFIG_NAME, VERSION, Config, NotFoundError, new_config
+from seoga.config import CONFIG_NAME, VERSION, Config, NotFoundError, display_path, new_config
 from seoga.index import run
 from seoga.parsers import parse
 from seoga.server import MAX_NOTES, make_server
@@ -1392,3 +1393,47 @@ def test_the_server_ends_when_its_parent_is_killed_though_its_pipes_stay_open(tm
         parent.kill()
         parent.wait()
         until(lambda: is_gone(pid), GONE_SECONDS)
+
+
+# --- documents as resources ---
+
+
+def test_documents_are_resources_a_page_at_a_time(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seoga import tools
+
+    async def work() -> tuple[list[str], list[str]]:
+        async with Client(make_server(Tools(base))) as client:
+            uris, texts, cursor = [], [], None
+            while True:
+                page = await client.list_resources(cursor=cursor)
+                assert len(page.resources) <= 3
+                uris += [str(resource.uri) for resource in page.resources]
+                cursor = page.next_cursor
+                if not cursor:
+                    break
+            for uri in uris:
+                read = await client.read_resource(uri)
+                texts.append(read.contents[0].text)
+            return uris, texts
+
+    documents = Tools(base).documents()[0]
+    monkeypatch.setattr(tools, "MAX_LISTED", 3)
+    uris, texts = anyio.run(work)
+    assert len(uris) == len(set(uris)) == len(documents)
+    for (_, path), text in zip(documents, texts, strict=True):
+        assert f"source: {display_path(path)}" in text
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["seoga://kb/etc/passwd", "file:///etc/passwd", "seoga://../../x//etc/passwd", "seoga://kb", "seoga://nope//a"],
+)
+def test_what_is_no_indexed_document_is_no_resource(base: Path, uri: str) -> None:
+    async def work() -> None:
+        async with Client(make_server(Tools(base))) as client:
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+            with pytest.raises(MCPError, match="cursor"):
+                await client.list_resources(cursor="nonsense")
+
+    anyio.run(work)
