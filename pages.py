@@ -8,6 +8,7 @@ pdfium isn't thread-safe: one thread of one process reads and draws; only Tesser
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -15,20 +16,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
 from io import BytesIO
-from itertools import count, islice, pairwise
+from itertools import count, islice, pairwise, product
 from typing import Any
 
 from .ocr import MAX_PIXELS, OCR_VERSION, PAGE_SECONDS, UNSURE, Line, recognise, scaled
 from .ocr import ocr_engine as ocr_engine
 from .ocr import ocr_state as ocr_state
-from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError
+from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
 
 MIN_PAGE_CHARS = 10  # visible; a PDF page that shows a picture and has fewer is a scan with, say, a page number
 STAMP_CHARS = 100  # visible; a page that a picture covers and that has fewer is a scan with a stamp on it
+MAX_ANNOTATIONS = 2000  # of a page
+MAX_RULES, MAX_CELLS = 400, 5000  # lines of a page, and cells of a table, that are looked at
 MAX_FRAMES = 5000  # pages of a TIFF
 MAX_PICTURE_BYTES = 200_000_000  # of a picture file, unpacked
 MIN_PICTURE_SIDE = 40  # pixels; a smaller picture holds no text
@@ -38,9 +41,12 @@ MAX_THREADS = 16  # a thread's stack is 8 MB of the memory that a document may t
 _BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff]")
 _HYPHEN = re.compile("[\x02\ufffe](?=(\\w?))")  # what pdfium makes of a hyphen at a line end; it joins two lines
 _OCR_HYPHEN = re.compile(r"(?<=[A-Za-z])- (?=[a-z])")  # at a line end
+_LABEL = re.compile(r"[\w.\-/]{1,16}")
+_NUMBERING = re.compile(r"(?:제?\d+[장절편]|(?:\d+|[a-z](?=\.\d))(?:\.\d+)*)[.:]?")
 _SYMBOL = re.compile(r"^[\uf000-\uf0ff]\s*")  # a bullet in a symbol font
 # No 다: a line that begins with `다. ` is the end of a Korean sentence.
 _ITEM = re.compile(r"(?:[-*•‣◦▪■□○●※]|\(?(?:\d{1,3}|[A-Za-z가나라마바사아자차카타파하])[.)])\s")
+_UPRIGHT = re.compile(r"(?:\S *\n){3,}\S *")  # letters one below the other
 _ENDS = tuple('.?!:;。…”"」』)')
 
 
@@ -57,12 +63,15 @@ def pdf(data: bytes, document: Document) -> Iterator[Block]:
     scans, damaged = _Scans(document, len(book)), list[int]()
     try:
         _pdf_metadata(book, document)
+        if book.get_formtype():
+            book.init_forms()
+        titles = _titles(book)
         for number in range(1, len(book) + 1):
-            place = f"p. {number}"
+            place = _place(book, number)
             try:
                 page = book[number - 1]
                 try:
-                    blocks, is_scan = _pdf_page(page, place)
+                    blocks, is_scan = _pdf_page(page, place, titles.get(number, {}))
                     if is_scan:
                         yield from scans.add(number, place, blocks, *_drawing(page, document.recognition.dpi))
                     else:
@@ -109,21 +118,65 @@ def _pdf_metadata(pdf: Any, document: Document) -> None:
             document.metadata[key.lower()] = values[key]
     if made := re.match(r"D:(\d{4})(\d\d)(\d\d)", values.get("CreationDate", "")):
         document.metadata["created"] = "-".join(made.groups())
+    if attached := [pdf.get_attachment(index).get_name() for index in range(min(pdf.count_attachments(), 100))]:
+        document.metadata["attachments"] = ", ".join(attached)
 
 
-def _pdf_page(page: Any, place: str) -> tuple[list[Block], bool]:
-    """Give a page's paragraphs, and whether it has to be read by OCR too: no text, next to none, or garbage."""
+def _place(pdf: Any, number: int) -> str:
+    """Name a page as it is labelled, if that differs: `p. xii (12)`."""
+    label = pdf.get_page_label(number - 1).strip()
+    return f"p. {label} ({number})" if label != str(number) and _LABEL.fullmatch(label) else f"p. {number}"
+
+
+def _titles(pdf: Any) -> dict[int, dict[str, int]]:
+    """Read the outline: page number -> title, without its number and spaces -> level."""
+    titles: dict[int, dict[str, int]] = {}
+    for mark in islice(pdf.get_toc(max_depth=6), 5000):
+        target = mark.get_dest()
+        index = target.get_index() if target else None
+        if index is not None and (title := _bare(mark.get_title())):
+            titles.setdefault(index + 1, {})[title] = mark.level + 1
+    return titles
+
+
+def _bare(title: str) -> str:
+    title = "".join(title.split()).casefold()
+    return _NUMBERING.sub("", title) or title
+
+
+def _pdf_page(page: Any, place: str, titles: dict[str, int]) -> tuple[list[Block], bool]:
+    """Give a page's blocks, and whether it has to be read by OCR too: no text, next to none, or garbage."""
     textpage = page.get_textpage()
     try:
         text = textpage.get_text_range()
         visible = "".join(_HYPHEN.sub("", text).split())
+        extras = [Block("text", extra, place) for extra in _extras(page)]
         if len(_BROKEN.findall(visible)) * 2 > len(visible) or _is_unmapped(textpage):  # a broken ToUnicode map
-            return [], True
+            return extras, True
         is_scan = len(visible) < STAMP_CHARS and _is_picture(page, len(visible))
-        paragraphs = _pdf_paragraphs(_pdf_lines(textpage, text))
-        return [Block("text", paragraph, place) for paragraph in paragraphs], is_scan
+        blocks, lines, tables = list[Block](), list[Line](), _tables(page, textpage)
+        for line in _pdf_lines(textpage, text):
+            at = next((at for at, table in enumerate(tables) if table.holds(line)), None)
+            if at is None:
+                lines.append(line)
+            elif table := tables[at].text:
+                blocks += [*_paragraphs(lines, place, titles), Block("table", table, place, header=2)]
+                lines, tables[at] = [], replace(tables[at], text="")
+        return [*blocks, *_paragraphs(lines, place, titles), *extras], is_scan
     finally:
         textpage.close()
+
+
+def _paragraphs(lines: list[Line], place: str, titles: dict[str, int]) -> Iterator[Block]:
+    """Give paragraphs; one that is a title of the outline, or begins with it on a line of its own, is a heading."""
+    for text in _pdf_paragraphs(lines):
+        first, _, rest = text.partition("\n")
+        if titles and (level := titles.pop(_bare(text), 0)):
+            yield Block("heading", " ".join(text.split()), place, level)
+        elif titles and (level := titles.pop(_bare(first), 0)):
+            yield from (Block("heading", first.strip(), place, level), Block("text", rest, place))
+        else:
+            yield Block("text", text, place)
 
 
 def _is_unmapped(textpage: Any) -> bool:
@@ -131,7 +184,7 @@ def _is_unmapped(textpage: Any) -> bool:
     from pypdfium2.raw import FPDFText_HasUnicodeMapError
 
     sample = range(0, textpage.count_chars(), max(textpage.count_chars() // 50, 1))
-    return sum(FPDFText_HasUnicodeMapError(textpage, index) == 1 for index in sample) * 2 > len(sample)
+    return sum(int(FPDFText_HasUnicodeMapError(textpage, index)) == 1 for index in sample) * 2 > len(sample)
 
 
 def _is_picture(page: Any, visible: int) -> bool:
@@ -141,16 +194,15 @@ def _is_picture(page: Any, visible: int) -> bool:
     """
     from pypdfium2 import raw
 
-    kinds, covered = list[int](), False
+    kinds, covered, hidden = list[int](), False, False
     for item in islice(page.get_objects(max_depth=3), 5000):
         kinds.append(item.type)
-        if item.type == raw.FPDF_PAGEOBJ_TEXT and raw.FPDFTextObj_GetTextRenderMode(item) == 3:
-            return False
+        hidden |= item.type == raw.FPDF_PAGEOBJ_TEXT and raw.FPDFTextObj_GetTextRenderMode(item) == 3
         if item.type == raw.FPDF_PAGEOBJ_IMAGE:
             left, bottom, right, top = item.get_bounds()
             covered |= (right - left) * (top - bottom) >= 0.7 * page.get_width() * page.get_height()
     if visible >= MIN_PAGE_CHARS:
-        return bool(covered)
+        return bool(covered and not hidden)
     return raw.FPDF_PAGEOBJ_IMAGE in kinds or (not visible and len(kinds) >= 50)
 
 
@@ -220,7 +272,153 @@ def _is_hangul(char: str) -> bool:
 
 def _joined(text: str) -> str:
     """Take out hyphens at line ends within a Latin word (`exam-ple`), but keep that of `COVID-19`."""
+    if _UPRIGHT.fullmatch(text):
+        return "".join(text.split())
     return _HYPHEN.sub(lambda match: "" if match[1].islower() else "-", text).strip()
+
+
+# --- PDF: forms and comments ---
+
+
+def _extras(page: Any) -> list[str]:
+    """Give the fields of a form as lines `name: value`, then the comments, each with its author."""
+    from pypdfium2 import raw
+
+    fields, comments = list[str](), list[str]()
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)):
+        note = raw.FPDFPage_GetAnnot(page, index)
+        kind = raw.FPDFAnnot_GetSubtype(note)
+        if kind == raw.FPDF_ANNOT_WIDGET and page.formenv:
+            fields += _field(page.formenv, note)
+        elif kind not in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
+            author, text = (_utf16(raw.FPDFAnnot_GetStringValue, note, key) for key in (b"T", b"Contents"))
+            comments += [f"{author}: {text}" if author else text] if text.strip() else []
+        raw.FPDFPage_CloseAnnot(note)
+    return (["\n".join(fields)] if fields else []) + comments
+
+
+def _field(form: Any, note: Any) -> list[str]:
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetFormFieldType(form, note)
+    value = _utf16(raw.FPDFAnnot_GetFormFieldValue, form, note)
+    if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
+        checked = raw.FPDFAnnot_IsChecked(form, note)
+        value = "yes" if kind == raw.FPDF_FORMFIELD_CHECKBOX else value
+        value = value if checked else "no" if kind == raw.FPDF_FORMFIELD_CHECKBOX else ""
+    name = _utf16(raw.FPDFAnnot_GetFormFieldName, form, note)
+    return [f"{name}: {value}"] if value.strip() and kind != raw.FPDF_FORMFIELD_PUSHBUTTON else []
+
+
+def _utf16(function: Any, *arguments: Any) -> str:
+    size = min(function(*arguments, None, 0), 1_000_000)  # bytes, a final NUL among them
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    function(*arguments, buffer, size)
+    return bytes(buffer)[: max(size - 2, 0)].decode("utf-16-le", "replace")
+
+
+# --- PDF: ruled tables ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    text: str
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def holds(self, line: Line) -> bool:
+        return self.left - 2 <= line.left <= self.right and self.bottom <= line.bottom + line.height / 2 <= self.top
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A straight line, level or upright: at a height or a distance from the left, from one end to the other."""
+
+    at: float
+    low: float
+    high: float
+
+    def meets(self, other: _Rule) -> bool:
+        """Tell whether a line of the other direction crosses or touches it."""
+        return self.low - 3 <= other.at <= self.high + 3 and other.low - 3 <= self.at <= other.high + 3
+
+
+def _tables(page: Any, textpage: Any) -> list[_Table]:
+    """Read the tables whose cells are drawn with lines."""
+    level, upright = _rules(page)
+    if len(level) < 3 or len(upright) < 3:
+        return []
+    groups = list[tuple[set[_Rule], set[_Rule]]]()  # lines that hang together
+    for rule in upright[:MAX_RULES]:
+        across, along = {other for other in level[:MAX_RULES] if rule.meets(other)}, {rule}
+        for group in [group for group in groups if group[0] & across]:
+            groups.remove(group)
+            across, along = across | group[0], along | group[1]
+        groups.append((across, along))
+    return [table for across, along in groups if (table := _table(textpage, across, along))]
+
+
+def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
+    """Find the level and the upright lines on a page: thin shapes, and the edges of outlined ones."""
+    from pypdfium2 import raw
+
+    level, upright = list[_Rule](), list[_Rule]()
+    sides = [ctypes.c_float() for _ in range(4)]
+    for index in range(min(raw.FPDFPage_CountObjects(page), 5000)):
+        item = raw.FPDFPage_GetObject(page, index)
+        if raw.FPDFPageObj_GetType(item) != raw.FPDF_PAGEOBJ_PATH or not raw.FPDFPageObj_GetBounds(item, *sides):
+            continue
+        left, bottom, right, top = (side.value for side in sides)
+        if top - bottom <= 2.5 < right - left:
+            level.append(_Rule((top + bottom) / 2, left, right))
+        elif right - left <= 2.5 < top - bottom:
+            upright.append(_Rule((left + right) / 2, bottom, top))
+        elif raw.FPDFPath_CountSegments(item) in (4, 5) and _is_outlined(item):
+            level += [_Rule(bottom, left, right), _Rule(top, left, right)]
+            upright += [_Rule(left, bottom, top), _Rule(right, bottom, top)]
+    return level, upright
+
+
+def _is_outlined(item: Any) -> bool:
+    from pypdfium2.raw import FPDFPath_GetDrawMode
+
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    return bool(FPDFPath_GetDrawMode(item, fill, stroke) and stroke.value)
+
+
+def _table(textpage: Any, level: set[_Rule], upright: set[_Rule]) -> _Table | None:
+    """Read the cells row by row; cells that no line parts are one, whose text stands in the first of them."""
+    rows, columns = _edges(level)[::-1], _edges(upright)
+    if len(rows) < 3 or len(columns) < 3 or len(rows) * len(columns) > MAX_CELLS:
+        return None
+    cells = [[""] * (len(columns) - 1) for _ in rows[1:]]
+    taken = set[tuple[int, int]]()
+    for row, column in product(range(len(rows) - 1), range(len(columns) - 1)):
+        if (row, column) in taken:
+            continue
+        under, behind = row + 1, column + 1
+        middle = (columns[column] + columns[behind]) / 2, (rows[row] + rows[under]) / 2
+        while behind < len(columns) - 1 and not _parts(upright, columns[behind], middle[1]):
+            behind += 1
+        while under < len(rows) - 1 and not _parts(level, rows[under], middle[0]):
+            under += 1
+        taken |= set(product(range(row, under), range(column, behind)))
+        cells[row][column] = textpage.get_text_bounded(columns[column], rows[under], columns[behind], rows[row])
+    lines = [table_row(cells) for cells in cells if any(cell.strip() for cell in cells)]
+    lines[1:1] = [table_row(["---"] * (len(columns) - 1))]
+    return _Table("\n".join(lines), columns[0], rows[-1], columns[-1], rows[0]) if len(lines) > 2 else None
+
+
+def _edges(rules: set[_Rule]) -> list[float]:
+    """Give the places of lines, those that almost coincide once."""
+    places = sorted(rule.at for rule in rules)
+    return [place for before, place in pairwise([-1e9, *places]) if place - before > 3]
+
+
+def _parts(rules: set[_Rule], place: float, middle: float) -> bool:
+    return any(abs(rule.at - place) <= 3 and rule.low < middle < rule.high for rule in rules)
 
 
 # --- pictures ---
