@@ -269,7 +269,7 @@ def _value(text: str) -> Any:
         if not (token == "," and number + 1 < len(tokens) and tokens[number + 1] in "}]")
     ]
     try:
-        return json.loads(" ".join(kept))
+        return json.loads("\n".join(kept))  # no broken string becomes a sound one
     except ValueError:
         raise ValueError("it is no sound JSON") from None
 
