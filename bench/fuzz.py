@@ -3,10 +3,10 @@
 
     mutant = good document, damaged by a seed: `docx-1-42` is the 42nd of seed 1, and the same each time
 
-Each round is a folder of mutants and a run of the real indexer over it, with its limited children. By format: statuses,
+Each round is a folder of mutants and a run of the real indexer over it. By format: statuses,
 children that died, longest seconds, largest memory. Exit code 1 if the run itself broke, the index isn't sound, a file
 took over MAX_SECONDS, a child held more than its limit, or anything was left behind. A child that died of a mutant is
-counted and named, no more: the file is `failed` and the others are read. Worth a look nevertheless.
+counted and named, no more: the file is `failed` and the others are read.
 How seconds and memory are measured stands in tests/measured.py.
 """
 
@@ -93,10 +93,8 @@ def damaged(data: bytes, chance: random.Random, *, textual: bool) -> bytes:
 
 def with_another_number(data: bytes, chance: random.Random) -> bytes:
     places = list(re.finditer(rb"\d{1,20}", data))
-    if not places:
-        return data
-    place = chance.choice(places)
-    return data[: place.start()] + chance.choice(NUMBERS) + data[place.end() :]
+    place = chance.choice(places) if places else None
+    return data[: place.start()] + chance.choice(NUMBERS) + data[place.end() :] if place else data
 
 
 def mutant(suffix: str, good: bytes, seed: str) -> bytes:

@@ -397,7 +397,7 @@ case("dates-out-of-range.xlsx", "ok partial", lambda: styled("yyyy-mm-dd", "1", 
 case("numbers-absurd.xlsx", "ok partial", lambda: sheet(cells(*(f"<c><v>{v}</v></c>" for v in ("1e999", "-1e999", "NaN", "1" * 100_000, "", "x", "0x1F", "１")))))
 case("sheets-2000-missing.xlsx", "ok partial failed empty", lambda: office("xlsx", extra=sheet_parts(2000)))
 case("300000-empty-rows.xlsx", "ok partial empty failed", lambda: sheet(TEXT + "<row/>" * 300_000))
-case("2-million-blank-cells.xlsx", "failed partial ok", lambda: sheet(cells(ONE, "<c />" * 2_000_000)))
+case("300000-blank-cells.xlsx", "failed partial ok", lambda: sheet(cells(ONE, "<c />" * 300_000)))
 
 # --- pptx ---
 
@@ -545,7 +545,6 @@ case("difat-loop.hwp", "failed ok partial", lambda: hwp()[:68] + struct.pack("<L
 case("zlib-bomb.hwp", "failed partial", lambda: hwp(deflated(spaces(300)), packed=False))
 case("record-too-long.hwp", "failed partial ok", lambda: hwp(hwp_paragraph(WORDS) + record(67, 1, b"abc", 2**31)))
 case("records-1023-deep.hwp", "ok partial failed", lambda: hwp(b"".join(record(71, n, b"rdgs") + hwp_paragraph(WORDS, n) for n in range(1000))))
-case("records-noise.hwp", "ok partial failed empty", lambda: hwp(random.Random(6).randbytes(20_000)))
 case("records-200000.hwp", "ok partial failed empty", lambda: hwp(record(66, 0, bytes(24)) * 200_000))
 case("table-65535x65535.hwp", "ok partial failed", lambda: hwp(hwp_table(65535, 65535)))
 
@@ -635,7 +634,7 @@ case("noise.pdf", "failed", NOISE)
 case("prev-loop.pdf", "ok", lambda: pdf(trailer=b"/Prev @"))
 case("kids-loop.pdf", READS, lambda: pdf(kids=b"3 0 R 2 0 R", count=3))
 case("kids-parent-of-itself.pdf", "failed empty partial", lambda: pdf(kids=b"2 0 R"))
-case("kids-50000-same.pdf", READS, lambda: pdf(kids=b"3 0 R " * 50_000, count=50_000))
+case("kids-20000-same.pdf", READS, lambda: pdf(kids=b"3 0 R " * 20_000, count=20_000))
 case("count-1e9.pdf", READS, lambda: pdf(count=1_000_000_000))
 case("inline-image-without-end.pdf", READS, lambda: pdf(HELLO + b"BI /W 9 /H 9 /BPC 8 /CS /G ID " + NOISE))
 case("flate-chain-120-mb.pdf", "ok partial empty failed", lambda: chained(b"BT ET " * 20_000_000, 3))
@@ -657,7 +656,7 @@ for _filter in ("JBIG2Decode", "JPXDecode", "CCITTFaxDecode", "DCTDecode", "RunL
 case("image-30000x30000.pdf", READS, lambda: image_pdf(b"x", b"", b"/Width 30000/Height 30000"))
 case("images-only-30000.pdf", "ok partial empty failed needs_action", lambda: pdf(b"q 612 0 0 792 0 0 cm /X Do Q", resources=SELF, more=[stream(zlib.compress(bytes(30_000 * 3_750)), b"/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/BitsPerComponent 1/Width 30000/Height 30000/Filter/FlateDecode")]))
 case("million-paths.pdf", READS, lambda: pdf(HELLO + b"0 0 m 9 9 l S\n" * 1_000_000))
-case("30000-pages.pdf", READS, lambda: pages_pdf(30_000))
+case("15000-pages.pdf", READS, lambda: pages_pdf(15_000))
 case("form-in-itself.pdf", READS, lambda: pdf(HELLO + b"/X Do", resources=SELF, more=[stream(b"/X Do", FORM % SELF)]))
 case("forms-2-to-the-40.pdf", "ok partial failed empty", lambda: pdf(HELLO + b"/X Do", resources=SELF, more=FORMS))
 case("outline-million.pdf", READS, lambda: outline(200_000))
@@ -796,7 +795,7 @@ def long_line(megabytes: int) -> bytes:
     return (LINE * (megabytes * 20_000)).encode()[: megabytes * 1_000_000]
 
 for _suffix in TEXTS:
-    case(f"long-line.{_suffix}", "ok partial failed", partial(long_line, 100 if _suffix == "txt" else 20))
+    case(f"long-line.{_suffix}", "ok partial failed", partial(long_line, 100 if _suffix == "txt" else 10))
     case(f"nul.{_suffix}", "failed partial ok", lambda: b"Honest text\0 and more of it " * 50)
     case(f"nul-only.{_suffix}", "failed", bytes(5000))
     case(f"bom-within.{_suffix}", READ, "Honest text\ufeff and\ufffe more\r\r\n of\x85it\u2028".encode() * 50)
@@ -817,18 +816,15 @@ def both(name: str, statuses: str, text: Callable[[], str]) -> None:
 
 both("tags-50000-deep.html", READ, lambda: "<div>" * 50_000 + WORDS)
 both("tables-5000-deep.html", READ, lambda: "<table><tr><td>a" * 5000)
-both("comment-unclosed.html", READ, lambda: f"<p>{WORDS}<!-- " + "x" * 500_000)
 both("script-unclosed.html", READ, lambda: f"<p>{WORDS}<script>" + "x<" * 300_000)
 both("table-unclosed.html", READ, lambda: f"<p>{WORDS}<table><tr><td>" + "x<td>" * 100_000)
 both("spans-65534.html", READ, lambda: "<table>" + "<tr><td rowspan=65534 colspan=65534>a<td>b" * 3000)
-both("attributes-60000.html", READ, lambda: f"<p {' '.join(f'a{n}=1' for n in range(60_000))}>{WORDS}")
+both("attributes-30000.html", READ, lambda: f"<p {' '.join(f'a{n}=1' for n in range(30_000))}>{WORDS}")
 both("doctype-entities.html", READ, lambda: f"<!DOCTYPE x {LAUGHS}><p>{WORDS}&l9;")
 both("doctype-external.html", READ, lambda: f"<!DOCTYPE x {PASSWD}><p>{WORDS}&e;")
-both("charset-lies.html", READ, lambda: f"<meta charset='utf-16'><p>{WORDS}")
 both("style-display.html", READ, lambda: f"<p>{WORDS}" + f"<p style='display{' ' * 2000}:{' ' * 2000}x'>a" * 200)
 both("100000-columns.csv", READ, lambda: "a," * 100_000 + "\n" + "1," * 100_000 + "\n")
 both("quote-unclosed.csv", READ, lambda: "a,b\n1,2\n" * 1000 + '3,"4\n' + "5,6\n" * 100_000)
-both("tabs.tsv", READ, lambda: "\t" * 1_000_000 + "\n" + 'a\t"b\n' * 5000)
 both("lists-200000-deep.json", READ, lambda: "[" * 200_000 + "1" + "]" * 200_000)
 both("objects-200000-deep.json", READ, lambda: '{"a":' * 200_000 + "1" + "}" * 200_000)
 both("opening.json", READ, lambda: "[" * 1_000_000)
@@ -836,8 +832,6 @@ both("numbers.json", READ, lambda: f"[NaN, Infinity, -Infinity, 1e99999, -0.0, {
 both("300000-nulls.json", "ok partial empty", lambda: "[" + "null," * 300_000 + "1]")
 both("quotes-10000-deep.md", READ, lambda: "> " * 10_000 + WORDS)
 both("fence-unclosed.md", READ, lambda: f"{WORDS}\n```\n" + "x\n" * 200_000)
-both("heading-paths.md", READ, lambda: "".join(f"{'#' * (n % 6 + 1)} {'heading ' * 30}\n\nx\n\n" for n in range(5000)))
-both("one-word-5-mb.txt", READ, lambda: "가" * 2_000_000 + "a" * 3_000_000)
 both("blank.txt", "empty", lambda: " \n\t\u3000\f" * 300_000)
 
 # --- subtitles, rtf, mail, epub ---
@@ -869,7 +863,6 @@ both("braces-100000-deep.rtf", SOME, lambda: "{\\rtf1 " + "{" * 100_000 + "Hones
 both("bin-lies.rtf", SOME, lambda: "{\\rtf1 Honest {\\pict\\bin2147483647 xx} more}")
 both("word-long.rtf", SOME, lambda: "{\\rtf1 \\" + "a" * 500_000 + "9" * 500_000 + " Honest}")
 both("unicode-absurd.rtf", SOME, lambda: "{\\rtf1\\uc99999 Honest \\u-1? \\u55296? \\u99999999999? " + "\\u44032?" * 50_000 + "}")
-both("object-20-mb.rtf", SOME, lambda: "{\\rtf1 Honest {\\object{\\*\\objdata " + "00ff" * 5_000_000 + "}}}")
 case("zero-bytes.rtf", "failed empty", b"")
 case("text.rtf", "failed ok partial", b"this is no RTF, it is plain text\n" * 20)
 case("parts-100000.eml", "ok partial", lambda: mail(PART * 100_000 + "--b--"))
@@ -880,12 +873,10 @@ case("head-50-mb.eml", SOME, lambda: mail(PART + "--b--", f"X-A: {'x' * 50_000_0
 case("html-deep.eml", SOME, lambda: mail("--b\r\nContent-Type: text/html\r\n\r\n" + "<div>" * 50_000 + WORDS + "\r\n--b--"))
 case("zero-bytes.eml", "failed empty", b"")
 case("noise.eml", SOME, NOISE)
-case("spine-100000.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml"), '<itemref idref="c1"/>' * 100_000))
+case("spine-20000.epub", SOME, lambda: book(ITEM.format("c1", "c1.xhtml"), '<itemref idref="c1"/>' * 20_000))
 case("items-100000.epub", SOME, lambda: book("".join(ITEM.format(f"i{n}", f"{n}.xhtml") for n in range(100_000)), "".join(f'<itemref idref="i{n}"/>' for n in range(100_000))))
-case("spine-outside.epub", SOME, lambda: book(ITEM.format("c1", "../../../etc/passwd") + ITEM.format("c2", "http://127.0.0.1:9/x"), '<itemref idref="c1"/><itemref idref="c2"/>'))
 case("encrypted-by-manifest.odt", "needs_action", lambda: office("odt", extra={"META-INF/manifest.xml": MANIFEST}), "password")
 case("repeated-columns.odt", SOME, lambda: office("odt", "<table:table><table:table-column table:number-columns-repeated='999999999'/>" + f"<table:table-row table:number-rows-repeated='999999999'><table:table-cell table:number-columns-repeated='999999999'><text:p>{WORDS}</text:p></table:table-cell></table:table-row>" * 3 + "</table:table>"))
-case("spaces-repeated.odt", SOME, lambda: office("odt", f"<text:p>{WORDS}<text:s text:c='2147483647'/><text:s text:c='-1'/><text:tab/></text:p>" * 20))
 
 # --- names and suffixes ---
 
