@@ -44,7 +44,7 @@ def test_generated_documents_keep_their_words_and_their_order(fidelity: Any, suf
     with warnings.catch_warnings(action="ignore"):  # of the libraries that make the documents
         (sums,) = fidelity.generated(2, [suffix])
     lost = [(structure, word) for structure, word in sums.lost if structure not in OWED.get(suffix, ())]
-    assert sums.wanted > 100
+    assert sums.wanted > 90
     assert len(lost) <= 0.001 * sums.wanted, lost
     assert sums.order >= 0.99
     assert not sums.forbidden
