@@ -140,7 +140,7 @@ def _text(item: _Element) -> str:
     """Return the text of a string, formatted or not, without the readings of its characters (phonetic runs)."""
     if len(item) == 1 and name_of(item[0]) == "t":
         return _unescaped(item[0].text or "")
-    runs = (child if name_of(child) == "r" else (child,) for child in item if name_of(child) in {"r", "t"})
+    runs = (child if name_of(child) == "r" else (child,) for child in item)
     return _unescaped("".join(part.text or "" for run in runs for part in run if name_of(part) == "t"))
 
 

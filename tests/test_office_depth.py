@@ -274,16 +274,11 @@ def test_pages_embedded_in_a_docx_are_read_where_they_stand() -> None:
     archive = f"MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n{page}".encode()
     kinds = {"h": "a.html", "m": "b.mht", "w": "c.docx", "x": "d.bin", "n": "NULL"}
     related = {key: f"aFChunk {name}" for key, name in kinds.items()}
-    own = {"w": "aFChunk c.docx"}
-    loop = word(
-        p("deep") + '<w:altChunk r:id="w"/>', {"word/c.docx": word(p("deeper") + '<w:altChunk r:id="w"/>')}, own
-    )
-    parts: Parts = {
-        "word/a.html": page,
-        "word/b.mht": archive,
-        "word/c.docx": loop,
-        "word/d.bin": b"x",
-    }
+    own, chunk = {"w": "aFChunk c.docx"}, '<w:altChunk r:id="w"/>'
+    inner = word(p("too deep"))
+    for text in ("deeper", "deep"):
+        inner = word(p(text) + chunk, {"word/c.docx": inner}, own)
+    parts: Parts = {"word/a.html": page, "word/b.mht": archive, "word/c.docx": inner, "word/d.bin": b"x"}
     body = p("before") + "".join(f'<w:altChunk r:id="{key}"/>' for key in kinds) + p("after")
     document = parse(word(body, parts, related), "a.docx")
     assert texts(document) == ["before", "Inside", "본문", "Inside", "본문", "deep", "deeper", "after"]
@@ -381,16 +376,11 @@ def test_charts_text_boxes_and_names_of_tables_go_with_their_sheet() -> None:
     box = f"<xdr:sp><xdr:spPr><a:xfrm>{{0}}</a:xfrm></xdr:spPr>{said('xdr', 'boxed')}</xdr:sp>"
     chart = "<xdr:graphicFrame><xdr:xfrm>{0}</xdr:xfrm><a:graphic><c:chart r:id='c'/></a:graphic></xdr:graphicFrame>"
     drawing = f"<xdr:wsDr {SPACES}>{anchored(box, 900_000)}{anchored(chart, 10)}</xdr:wsDr>"
-    parts: Parts = {
-        "xl/d.xml": drawing,
-        "xl/c.xml": CHART,
-        "xl/_rels/d.xml.rels": links(c="chart c.xml"),
-        "xl/_rels/s.xml.rels": links(d="drawing d.xml", t="table t.xml", u="table u.xml"),
-        "xl/t.xml": '<table displayName="RegionSums" ref="A1:B3"/>',
-        "xl/u.xml": '<table displayName="표1" ref="D1:E3"/>',
-        "xl/o.xml": "<chartsheet/>",
-        "xl/_rels/o.xml.rels": links(d="drawing d.xml"),
-    }
+    parts: Parts = {"xl/d.xml": drawing, "xl/c.xml": CHART, "xl/_rels/d.xml.rels": links(c="chart c.xml")}
+    parts["xl/_rels/s.xml.rels"] = links(d="drawing d.xml", t="table t.xml", u="table u.xml")
+    parts["xl/t.xml"] = '<table displayName="RegionSums" ref="A1:B3"/>'
+    parts["xl/u.xml"] = '<table displayName="표1" ref="D1:E3"/>'
+    parts |= {"xl/o.xml": "<chartsheet/>", "xl/_rels/o.xml.rels": links(d="drawing d.xml")}
     cells = "<sheetData><row><c><v>1</v></c></row></sheetData>"
     data = raw_book(cells, parts, o="chartsheet o.xml", g="worksheet gone.xml")
     more = '<sheet name="Only" r:id="o"/><sheet name="Gone" state="veryHidden" r:id="g"/></sheets>'
