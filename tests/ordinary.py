@@ -288,7 +288,7 @@ DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "records.jsonl": lambda: "\n".join(json.dumps(record) for record in records(200)).encode(),
     "talk.srt": subtitles, "talk.vtt": lambda: b"WEBVTT\n\n" + subtitles().replace(b",", b"."), "page.xhtml": lambda: page().encode(),
     "letter.rtf": rtf, "long.rtf": partial(rtf, 2000),
-    "minutes.eml": mail, "html.eml": partial(mail, html=True), "pictures.eml": partial(mail, attached=12),
+    "saved.mht": partial(mail, 40, html=True), "minutes.eml": mail, "html.eml": partial(mail, html=True), "pictures.eml": partial(mail, attached=12),
 }  # fmt: skip
 SMALL: dict[str, Callable[[], bytes]] = {
     ".docx": partial(docx, 6, table=3, equations=2, lists=3, pictures=1), ".xlsx": partial(xlsx, 12, merged=1),
@@ -309,6 +309,8 @@ SMALL |= {
 SMALL |= {
     ".htm": SMALL[".html"],
     ".xhtml": SMALL[".html"],
+    ".mht": SMALL[".eml"],
+    ".mhtml": SMALL[".eml"],
     ".markdown": SMALL[".md"],
     ".jpeg": SMALL[".jpg"],
     ".tiff": SMALL[".tif"],

@@ -49,6 +49,8 @@ ALIKE = {
     ".markdown": ".md",
     ".jsonl": ".json",
     ".tsv": ".csv",
+    ".mht": ".eml",
+    ".mhtml": ".eml",
 }
 LEAKS = re.compile(r"root:x:0:0|lollollollol|x{100_000}")  # of a file outside, of entities
 
