@@ -54,7 +54,7 @@ def test_the_entry_is_added_and_taken_out_and_all_else_stays(text: str) -> None:
 def test_every_other_character_stays_where_it_was() -> None:
     text = SETTINGS[4]
     assert without(with_entry(text, "mcpServers", ENTRY), "mcpServers") == text
-    for text in SETTINGS[3:5] + SETTINGS[9:]:
+    for text in SETTINGS[3:5] + SETTINGS[10:]:
         lines = with_entry(text, "mcpServers", ENTRY).splitlines()
         for line in text.splitlines():
             assert any(line.rstrip(",}") in kept for kept in lines), line
