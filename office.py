@@ -34,6 +34,7 @@ MAX_ZIP_ENTRIES = 10_000
 MAX_UNPACKED_BYTES = 1_000_000_000  # all entries of one zip, read piece by piece; a million full rows take 600 MB
 MAX_TREE_BYTES = 40_000_000  # one XML part that is held in memory as a tree, which takes some ten times as much
 MAX_ZIP_RATIO = 300  # unpacked to packed, from 50 MB on; text reaches 20, spreadsheets 100
+MAX_INSIDE = 2  # documents embedded in one another
 MAX_HEADING_CHARS = 200  # a longer "heading" is a paragraph in a heading's style
 MAX_COLUMNS = 1_000  # that hold anything, in one block
 SHEET_BLOCK_ROWS = 500
@@ -895,7 +896,9 @@ class _Word(Drawing):
             data = self.package.raw(name)
             if kind in {".mht", ".mhtml"}:
                 kind, data = ".html", _page_of(data)
-            if kind == ".docx" and self.inside < 2:
+            if kind == ".docx" and self.inside == MAX_INSIDE:
+                raise ParseError("it is embedded too deep")
+            if kind == ".docx":
                 yield from docx(data, document, self.inside + 1)
             else:
                 yield from parse(data, f"part{'.html' if kind == '.xhtml' else kind}", seconds=5).blocks
