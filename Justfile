@@ -29,9 +29,26 @@ status *ARGS:
 eval *ARGS:
     @{{ run }} seoga eval {{ if ARGS == "" { "--kb samples --queries samples/questions.jsonl" } else { '"$@"' } }}
 
-# run the tests: just test -k chunks
+# what works on this machine, and what to do about what doesn't
+doctor *ARGS:
+    @{{ run }} seoga doctor "$@"
+
+# install the engines that the tests need (OCR, fonts, a voice, a browser), then run them: just test -k chunks
 test *ARGS:
-    {{ run }} pytest "$@"
+    {{ run }} python tests/engines.py
+    {{ run }} pytest -n 2 "$@"
+
+# mutate good documents, and see that none hangs or kills the indexer: just fuzz --count 20000
+fuzz *ARGS:
+    {{ run }} python bench/fuzz.py "$@"
+
+# how much of documents' words comes through: generated ones, or just fidelity --folder DIR against other programs
+fidelity *ARGS:
+    {{ run }} python bench/fidelity.py "$@"
+
+# errors of OCR on rendered Korean pages
+bench-ocr *ARGS:
+    {{ run }} python bench/ocr.py "$@"
 
 # check style and formatting
 lint:
