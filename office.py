@@ -896,12 +896,15 @@ class _Word(Drawing):
             data = self.package.raw(name)
             if kind in {".mht", ".mhtml"}:
                 kind, data = ".html", _page_of(data)
-            if kind == ".docx" and self.inside == MAX_INSIDE:
+            zipped = data.startswith(b"PK")  # whatever its name: parse() goes by content too, and would not count
+            if not (zipped or kind in {".htm", ".html", ".xhtml", ".txt"}) or data.startswith(b"%PDF"):
+                raise ParseError("it is no page and no text")
+            if zipped and self.inside == MAX_INSIDE:
                 raise ParseError("it is embedded too deep")
-            if kind == ".docx":
+            if zipped:
                 yield from docx(data, document, self.inside + 1)
             else:
-                yield from parse(data, f"part{'.html' if kind == '.xhtml' else kind}", seconds=5).blocks
+                yield from parse(data, "part.txt" if kind == ".txt" else "part.html", seconds=5).blocks
         except (ParseError, NeedsAction, KeyError) as error:
             self.package.notes.append(f"{name or 'an embedded document'}, which is embedded, is left out ({error})")
         self.package.notes += document.partial

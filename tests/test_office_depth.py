@@ -272,13 +272,13 @@ def test_docx_charts_diagrams_descriptions_and_decorated_text_are_read() -> None
 def test_pages_embedded_in_a_docx_are_read_where_they_stand() -> None:
     page = "<html><body><h1>Inside</h1><p>본문</p></body></html>"
     archive = f"MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n{page}".encode()
-    kinds = {"h": "a.html", "m": "b.mht", "w": "c.docx", "x": "d.bin", "n": "NULL"}
+    kinds = {"h": "a.html", "m": "b.mht", "w": "c.txt", "x": "d.bin", "n": "NULL"}
     related = {key: f"aFChunk {name}" for key, name in kinds.items()}
-    own, chunk = {"w": "aFChunk c.docx"}, '<w:altChunk r:id="w"/>'
+    own, chunk = {"w": "aFChunk c.txt"}, '<w:altChunk r:id="w"/>'
     inner = word(p("too deep"))
     for text in ("deeper", "deep"):
-        inner = word(p(text) + chunk, {"word/c.docx": inner}, own)
-    parts: Parts = {"word/a.html": page, "word/b.mht": archive, "word/c.docx": inner, "word/d.bin": b"x"}
+        inner = word(p(text) + chunk, {"word/c.txt": inner}, own)
+    parts: Parts = {"word/a.html": page, "word/b.mht": archive, "word/c.txt": inner, "word/d.bin": b"x"}
     body = p("before") + "".join(f'<w:altChunk r:id="{key}"/>' for key in kinds) + p("after")
     document = parse(word(body, parts, related), "a.docx")
     assert texts(document) == ["before", "Inside", "본문", "Inside", "본문", "deep", "deeper", "after"]
