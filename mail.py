@@ -1,4 +1,4 @@
-"""Read letters (.eml) into blocks: what the headers tell, the body, appointments, the names of attachments.
+"""Read letters (.eml), and pages saved as letters (.mht): headers, body, appointments, the names of attachments.
 
 A letter is a tree of parts. It is divided here, by offsets into the one piece of bytes, because the standard parser
 takes quadratic time on deep trees and long headers; decoding is the standard library's. Of alternatives one is read.
@@ -102,6 +102,8 @@ class _Letter:
         elif message.get_content_subtype() == "alternative":
             yield from self.best([(*part, depth + 1) for part in parts], data)
         else:
+            if message.get_content_subtype() == "related":  # a page, with the pictures and styles in it
+                parts = parts[:1] + [part for part in parts[1:] if part[0].get_content_disposition() == "attachment"]
             for inner, at, until in parts:
                 yield from self.part(inner, data, at, until, depth + 1)
 

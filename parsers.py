@@ -160,7 +160,7 @@ _SIGNATURES |= {b"\xff\xd8\xff": ".jpg", b"Rar!\x1a\x07": "a RAR archive", b"7z\
 _ZIPPED = {".docx": b"word/document", ".xlsx": b"xl/workbook", ".pptx": b"ppt/presentation"}  # what is in such a zip
 _ZIPPED |= {".hwpx": b"Contents/content.hpf", ".epub": b"mimetypeapplication/epub", ".odt": b"opendocument.text"}
 _PLAIN = frozenset({".csv", ".eml", ".htm", ".html", ".json", ".jsonl", ".markdown", ".md", ".rtf", ".srt", ".tsv"})
-_PLAIN |= {".txt", ".vtt", ".xhtml"}
+_PLAIN |= {".mht", ".mhtml", ".txt", ".vtt", ".xhtml"}
 # Of companies' encryption, as drm() of hangul.py names it:
 _WRAPPED = (b"SCDSA0", b"<DOCUMENT SAFER", b"\x9b DRMONE", b"<!-- FasooSecure", b"<## NASCA")
 
@@ -671,8 +671,8 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LISTS = frozenset({"ul", "ol", "dl", "menu"})
 _TABLE_PARTS = frozenset({"caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr"})
 _MAIN = ("main", "article")
-_FRAME_ROLES = "contains(' navigation contentinfo complementary search ', concat(' ', ., ' '))"
-_FRAME = f"//nav|//footer|//aside|//@role[{_FRAME_ROLES}]/.."
+_FRAME = ("nav", "footer", "aside")
+_FRAME_ROLES = frozenset({"navigation", "contentinfo", "complementary", "search"})
 _POPUP = "//div[@id or @class][contains(concat(@id, @class), 'ookie') or contains(concat(@id, @class), 'onsent')]"
 _POPUP_NAME = re.compile(r"(?i)(?:cookie|consent)s?[-_]?(?:consent|banner|bar|box|notice|popup|modal|overlay)")
 _DROPPED = frozenset(("head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"))
@@ -743,16 +743,24 @@ def _hide_frame(root: Any) -> None:
     """Hide what belongs to the page, not the document: menus, footers, pop-ups; unless little else would be left."""
     marked, kept = _kept_frames(root)
     within = _MAIN if marked else (*_MAIN, "section", "blockquote", "td", "li")
-    found = root.xpath(f"{_FRAME}|//header|//@role[.='banner']/.." if marked else _FRAME)
+    tags, roles = (("header", *_FRAME), {"banner", *_FRAME_ROLES}) if marked else (_FRAME, _FRAME_ROLES)
+    labelled = root.xpath("//*[@role or @aria-hidden]")  # unions and parents in XPath take quadratic time
+    found = [*root.iter(*tags), *(element for element in labelled if element.get("role") in roles)]
     frames = [frame for frame in found if frame not in kept and next(frame.iterancestors(*within), None) is None]
     small = [popup for popup in root.xpath(_POPUP) if _POPUP_NAME.search(f"{popup.get('id')} {popup.get('class')}")]
-    small += root.xpath("//@aria-hidden[.='true']/..")  # of a page behind an open dialogue, it's all but that
-    small = [element for element in small if element not in kept and not _holds(element, 2000)]
+    small += (element for element in labelled if element.get("aria-hidden") == "true")
+    small = [element for element in small if element not in kept and _is_small(element)]
     for hidden, least in ((small, 1), (frames, 1 if marked else 1000)):
         for element in hidden:
             element.set("hidden", "")
         for element in () if not hidden or _holds(root, least) else hidden:
-            del element.attrib["hidden"]
+            element.attrib.pop("hidden", None)
+
+
+def _is_small(element: Any) -> bool:
+    """Count elements and characters; bounded, as such things nest."""
+    inside = islice(element.iter(), 2000)
+    return sum(1 + len(item.text or "") + len(item.tail or "") for item in inside) - len(element.tail or "") < 2000
 
 
 def _holds(element: Any, size: int) -> bool:
@@ -1009,6 +1017,8 @@ _PARSERS: dict[str, Parser] = {
     ".jsonl": _jsonl,
     ".markdown": _markdown,
     ".md": _markdown,
+    ".mht": _in("mail", "eml"),
+    ".mhtml": _in("mail", "eml"),
     ".odt": _in("opendocument", "odt"),
     ".pdf": _in("pages", "pdf"),
     ".pptx": _in("office", "pptx"),

@@ -109,7 +109,9 @@ class _Book:
         elif not path.casefold().endswith((".svg", ".jpg", ".png")):
             blocks = (block for block in _html(content, page) if block.text.strip())
             first = next(blocks, None)
-            if title and first is not None and (first.kind != "heading" or first.text != title):
+            if first is not None and first.text == title:
+                first = replace(first, kind="heading", level=first.level or 1, header=0)
+            elif title and first is not None:
                 yield Block("heading", title, place, 1)
             for block in chain([first] if first else [], blocks):
                 yield replace(block, place=place)
@@ -130,6 +132,7 @@ _SIGNS = {b"tab": "\t", b"line": "\n", b"emdash": "—", b"endash": "–", b"bul
 _SIGNS |= {b"ldblquote": "“", b"rdblquote": "”", b"~": " ", b"_": "-", b"{": "{", b"}": "}", b"\\": "\\"}
 _CHARSETS = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gb18030", 136: "big5", 161: "cp1253"}
 _CHARSETS |= {162: "cp1254", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"}
+_HEADING_STYLE = re.compile(rb"\{\\s(\d{1,5})\b[^{};]*[Hh]eading ([1-9]);\}")
 _FONT = re.compile(rb"\\f(\d+)(?:(?!\\f\d)[^;}]){0,200}?\\fcharset(\d+)")
 
 
@@ -169,6 +172,7 @@ class _Rich:
         self.codec = codec if _is_codec(codec) else "cp1252"
         fonts = ((number, _CHARSETS.get(int(charset), self.codec)) for number, charset in _FONT.findall(data[:200_000]))
         self.fonts = {int(number): codec for number, codec in fonts}
+        self.styles = {int(style): int(level) for style, level in _HEADING_STYLE.findall(data[:1_000_000])}
         self.group, self.outer = _Group(self.codec), list[_Group]()
         self.raw, self.to_skip, self.starred, self.in_table, self.level = bytearray(), 0, False, False, 0
         self.line, self.cells, self.rows = list[str](), list[str](), list[list[str]]()
@@ -229,6 +233,8 @@ class _Rich:
             group.note = found[1].decode()
         elif word in (b"par", b"sect", b"page", b"cell", b"row", b"nestcell", b"nestrow", b"pard", b"intbl"):
             self.structure(word)
+        elif word == b"s":
+            self.level = self.styles.get(number or 0, 0)
         elif word == b"outlinelevel" and number is not None and number < 9:
             self.level = number + 1
 
@@ -252,7 +258,7 @@ class _Rich:
         self.flush()
         self.rows += [self.cells] if self.cells else []
         self.blocks += _tables((0, row) for row in self.rows)
-        text = re.sub(r"^[^\w\s\[(]\t", "- ", "".join(self.line)).strip(" ")
+        text = re.sub(r"^[^\w\s\[(]\t", "- ", "".join(self.line).strip(" "))
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # \u gives the halves of a pair
         self.blocks.append(Block("heading" if self.level and text.strip() else "text", text, level=self.level))
         self.line, self.cells, self.rows = [], [], []

@@ -132,6 +132,21 @@ def test_a_declared_encoding_that_does_not_fit_loses() -> None:
     assert texts('<meta charset="gb2312"><p>简体中文'.encode("gbk"), "a.html") == ["简体中文"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<nav>x</nav><footer>y</footer>" * 50_000,
+        "<p aria-hidden=true>x</p>" * 50_000,
+        "<div aria-hidden=true>" * 1500 + "<b>x</b>" * 50_000,
+        "<div>" * 1000 + "<nav></nav>" * 50_000 + "<p>x",
+    ],
+)
+def test_hostile_frames_take_linear_time(text: str) -> None:
+    began = time.process_time()
+    read(text, "a.html")
+    assert time.process_time() - began < 5
+
+
 # --- encodings ---
 
 
@@ -282,6 +297,11 @@ def test_a_signed_letter_is_read_and_a_boundary_that_is_missing_is_said() -> Non
     assert [block.text for block in document.blocks] == ["all the same"]
     assert document.status == "partial"
     assert "winmail" in read(letter("Content-Type: application/ms-tnef\n\nx"), "a.eml").partial[0]
+
+
+def test_a_saved_page_is_read_without_its_pictures_and_styles() -> None:
+    data = letter("Content-Type: text/html\n\n<p>page", "Content-Type: text/css\n\na{}", kind="related")
+    assert texts(data, "a.mht") == ["x", "page"]
 
 
 def nested(depth: int) -> bytes:
