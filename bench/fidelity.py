@@ -38,7 +38,7 @@ from seoga.config import SeogaError, new_config
 from seoga.parsers import PICTURES, STREAMED, SUFFIXES, Document, parse
 from seoga.reading import Readers, make_request
 
-ALIASES = {".htm", ".jsonl", ".markdown", ".xhtml"}  # read as .html, .json and .md are
+ALIASES = {".htm", ".jsonl", ".markdown", ".mht", ".mhtml", ".xhtml"}  # read as .html, .json, .md and .eml are
 MAX_FILES = 500
 PROGRAM_SECONDS = 120
 _TOKEN = re.compile(r"[^\W_]+(?:[.,:-]\d+(?![^\W\d_]))*%?")
