@@ -299,7 +299,7 @@ def _is_column(ink: Any) -> bool:
         return False
     spread = numpy.flatnonzero(rows.any(axis=0))
     lengths = rows.shape[1] - rows[:, ::-1].argmax(axis=1) - rows.argmax(axis=1)
-    return bool(numpy.median(lengths) > 0.8 * (spread[-1] - spread[0]))
+    return bool(numpy.median(lengths) > 0.65 * (spread[-1] - spread[0]))
 
 
 def _lines(words: list[_Word]) -> list[Line]:
@@ -347,13 +347,13 @@ def _corrected(image: Any, words: list[_Word], languages: str, dpi: int, deadlin
 def _foreign(words: list[_Word], line: list[int]) -> Iterator[tuple[int, int]]:
     """Find the runs of words in a line (first, behind the last) that are probably not Hangul."""
     text = "".join(words[at].text for at in line)
-    doubt = 80 if len(_HANGUL.findall(text)) * 2 < len(text) else 60
+    is_latin = len(_HANGUL.findall(text)) * 2 < len(text) or _sureness([words[at] for at in line]) < 60
 
     def is_foreign(at: int) -> bool:
         word, hangul = words[at], len(_HANGUL.findall(words[at].text))
         if not hangul:
             return word.confidence < 88 or len(word.text) > 1
-        return hangul * 2 < len(word.text) + (doubt == 80) * len(word.text) and word.confidence < doubt
+        return word.confidence < 80 if is_latin else word.confidence < 60 and hangul * 2 < len(word.text)
 
     for foreign, group in groupby(line, key=is_foreign):
         run = list(group)
@@ -396,7 +396,8 @@ def _better(old: list[_Word], new: list[_Word]) -> list[_Word]:
     text, was = _text(new), _text(old)
     sure, doubt = _sureness(new), _sureness(old)
     if re.search("[A-Za-zÀ-ÿ]", text):
-        wins = sure >= 40 and sure > doubt - 10 and len(text) * 2 >= len(was)
+        least = max(70, doubt + 15) if _HANGUL.search(was) else max(40, doubt - 10)
+        wins = sure > least and len(text) * 2 >= len(was)
     else:
         wins = text[:1].isdigit() and sure >= 60 and sure > doubt
     return [replace(old[0], text=text, right=old[-1].right, confidence=sure)] if wins else old

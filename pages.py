@@ -539,6 +539,7 @@ class _Scans:
         self, number: int, place: str, blocks: list[Block], draw: Callable[[], Any], pixels: int, dpi: int
     ) -> Iterator[Block]:
         """Take a page to be read. `draw` gives its picture, which has about so many pixels and dots per inch."""
+        self.found += sum(len(block.text) for block in blocks) >= MIN_PAGE_CHARS
         self._state = self._state or ocr_state(self._settings.languages)
         if self._state:
             self._missing.append(number)
@@ -568,8 +569,9 @@ class _Scans:
         """Read one page, on a thread of the pool: {"paragraphs", "confidence", "words"} or {"fault"}."""
         try:
             lines, confidence, words = recognise(image, dpi, self._settings.languages)
-        except RuntimeError as error:  # pytesseract's
-            return {"fault": f"not read by OCR within {PAGE_SECONDS} s" if "timeout" in str(error) else "OCR failed"}
+        except (RuntimeError, OSError) as error:  # pytesseract's; a full disk
+            fault = f"within {PAGE_SECONDS} s" if "timeout" in str(error) else f"({' '.join(str(error).split())[:200]})"
+            return {"fault": f"not read by OCR {fault}"}
         finally:
             self._step()
         paragraphs = [_OCR_HYPHEN.sub("", text) for text in _pdf_paragraphs(lines)]
@@ -615,11 +617,16 @@ class _Scans:
             return page.blocks
         self.found += 1
         self._read[page.number] = reading
-        paragraphs: list[str] = reading["paragraphs"]
-        for block in page.blocks:
-            own = block.text.split()
-            paragraphs = [text for text in paragraphs if SequenceMatcher(None, text.split(), own).ratio() < 0.7]
-        return [*page.blocks, *(Block("text", text, page.place) for text in paragraphs)]
+        found = "".join("".join(reading["paragraphs"]).split())
+        own = [block for block in page.blocks if "".join(block.text.split()) not in found]
+        similar = [SequenceMatcher(None, "", block.text, autojunk=False) for block in own]
+        blocks = list[Block]()
+        for text in reading["paragraphs"]:
+            for matcher in similar:
+                matcher.set_seq1(text)
+            if all(matcher.quick_ratio() < 0.7 or matcher.ratio() < 0.7 for matcher in similar):
+                blocks.append(Block("text", text, page.place))
+        return own + blocks
 
     def check(self, what: str) -> None:
         """Raise NeedsAction or ParseError if nothing of the document could be read."""
