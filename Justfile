@@ -73,6 +73,10 @@ bench *ARGS:
 bench-quality *ARGS:
     {{ run }} python bench/quality.py "$@"
 
+# have the MCP project's judges look at the server: its conformance suite, and the Inspector
+judges *ARGS:
+    {{ run }} python bench/judges.py "$@"
+
 # write the sample documents again (the same bytes)
 samples:
     {{ run }} python samples/make_samples.py
