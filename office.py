@@ -858,7 +858,7 @@ class _Word(Drawing):
             _field(element, line)
         elif name in {"footnoteReference", "endnoteReference", "commentReference"}:
             kind = name.removesuffix("Reference")
-            body = self.bodies.get((kind, attribute(element, "id")))
+            body = self.bodies.pop((kind, attribute(element, "id")), None)  # once: a note may refer to itself
             if body is not None and kind == "comment":
                 self.comment(body, self.cited)
             elif body is not None:
@@ -883,7 +883,6 @@ class _Word(Drawing):
 
     def comment(self, comment: _Element, into: list[Block]) -> None:
         """Take a comment, with those who answer in it; it follows the section that it stands in."""
-        del self.bodies["comment", attribute(comment, "id")]
         author, text = attribute(comment, "author"), self.flat(comment)
         into.append(Block("text", f"{author}: {text}" if author and text else text, "comments"))
 
@@ -910,8 +909,9 @@ class _Word(Drawing):
         self.package.notes += document.partial
 
     def end(self) -> Iterator[Block]:
-        for comment in [body for (kind, _), body in self.bodies.items() if kind == "comment"]:
-            self.comment(comment, self.aside)
+        for key in [key for key in self.bodies if key[0] == "comment"]:
+            if (body := self.bodies.pop(key, None)) is not None:  # one comment may stand in another
+                self.comment(body, self.aside)
         for place in ("header", "footer"):
             for root in self.linked(place):
                 self.once(self.flat(root), place)
