@@ -157,6 +157,9 @@ class _Hangul(Flow):
             return False
         else:
             text = _own_text(element, name)
+            before = line.parts[-1] if line.parts else " "
+            if text and name in _FORMS_ON_PAGE and isinstance(before, str) and not before[-1].isspace():
+                line.add(" ")  # boxes side by side are two words
             line.add(text)
             return text is not None
         return True
@@ -190,6 +193,9 @@ def _own_text(element: _Element, name: str) -> str | None:
         text = " ".join((element.text or "").split())
         return f"[{text}]" if text and not _NO_DESCRIPTION.fullmatch(text) else ""
     return None
+
+
+_FORMS_ON_PAGE = frozenset({"checkBtn", "radioBtn", "btn", "edit", "comboBox", "form"})
 
 
 # --- .hwpx ---

@@ -1,7 +1,7 @@
 """Read OpenDocument texts, .odt, which LibreOffice and Hangul write, into blocks.
 
-Numbers of lists and headings are not counted: list items begin with a dash. Equations are objects of their own, and are
-left out.
+Numbers of lists and headings are not counted: list items begin with a dash. Of equations, which are documents of their
+own, the signs are read in their order.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
 MAX_REPEATED = 100  # cells or rows that stand once in the file and show the same text
 
-_SKIPPED = frozenset({"tracked-changes", "ruby-text", "page-number", "page-count", "object", "sequence-decls"})
+_SKIPPED = frozenset({"tracked-changes", "ruby-text", "page-number", "page-count", "sequence-decls"})
 _CHARACTERS = {"tab": "\t", "line-break": "\n"}
 _PROPERTIES = {"initial-creator": "author", "creation-date": "created", "date": "modified"}
-_TAGS = ("p", "h", "list", "table", "section", "table-of-content", "bibliography", "frame", "custom-shape", "g")
+_TAGS = ("p", "h", "list", "numbered-paragraph", "table", "section", "table-of-content", "bibliography", "frame")
+_TAGS += ("custom-shape", "g")
 
 
 class _Text(Flow):
-    def __init__(self) -> None:
+    def __init__(self, package: Package) -> None:
         super().__init__()
+        self.package = package
         self.depth = 0  # of the list that is being read
 
     def style(self, paragraph: _Element) -> tuple[int, str]:
@@ -53,6 +55,8 @@ class _Text(Flow):
             yield from self.paragraph(element, nested)
         elif name == "table":
             yield from self.table(element, nested)
+        elif name == "object":
+            yield from self.words(self.equation(element), 0, "")
         elif name == "desc":
             yield from self.words(description(element.text), 0, "")
         elif name == "list":
@@ -61,6 +65,15 @@ class _Text(Flow):
             self.depth -= 1
         elif not (name in _SKIPPED or name.endswith("-source") or attribute(element, "display") == "none"):
             yield from self.blocks(element, nested)
+
+    def equation(self, element: _Element) -> str:
+        """Return the signs of an equation, which is a document of its own, in their order; "" for other objects."""
+        root = self.package.xml(f"{attribute(element, 'href').removeprefix('./')}/content.xml")
+        if root is None or name_of(root) != "math":
+            return ""
+        signs = (item.text.strip() for item in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext") if item.text)
+        text = " ".join(filter(None, signs))
+        return f"[math: {text}]" if text else ""
 
     def inline(self, element: _Element, line: Pieces) -> None:
         line.add(re.sub(r"\s+", " ", element.text or ""))
@@ -78,6 +91,8 @@ class _Text(Flow):
         elif name == "annotation":
             author = child_of(element, "creator")
             self.once(self.flat(element), "comments", (author.text or "") if author is not None else "")
+        elif name == "frame" and (part := child_of(element, "object")) is not None and self.equation(part):
+            line.add(self.equation(part))
         elif name in {"frame", "custom-shape", "g", "rect", "text-box"}:
             line.boxes.append(element)
         elif name not in _SKIPPED:
@@ -95,7 +110,7 @@ def odt(data: bytes, document: Document) -> Iterator[Block]:
         raise NeedsAction("protected by a password: save it without one.")
     about = child_of(package.xml("meta.xml"), "meta")
     describe(document, ((_PROPERTIES.get(name_of(item), name_of(item)), item.text) for item in children(about)))
-    text = _Text()
+    text = _Text(package)
     yield from text.body(package.stream("content.xml", "text", _TAGS))
     for part in (part for page in children(child_of(package.xml("styles.xml"), "master-styles")) for part in page):
         place = name_of(part).partition("-")[0]

@@ -28,6 +28,8 @@ _BUILT_IN = {1: "0", 2: "0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 45: "mm:ss
 _BUILT_IN |= dict.fromkeys((3, 5, 6, 37, 38, 41, 42), "#,##0")
 _BUILT_IN |= dict.fromkeys((4, 7, 8, 39, 40, 43, 44), "#,##0.00")
 _BUILT_IN |= dict.fromkeys((*range(14, 23), *range(27, 37), *range(50, 59)), "yyyy-mm-dd")
+_RUNNING = tuple(f"{page}{part}" for page in ("odd", "even", "first") for part in ("Header", "Footer"))
+_RUNNING_CODE = re.compile(r'&(?:"[^"]*"|K[\w+-]{6}|\d{1,3}|[LCRPNDTZFAGBIUEXYSHO])')  # places, fonts, page numbers
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 _DEFAULT_NAME = re.compile(r"(?:table|표|表|テーブル|tabelle|tableau|tabla)_?\d*", re.IGNORECASE)
 
@@ -46,21 +48,22 @@ class _Book:
         self.strings = [_text(item) for item in found]
         persons = package.xml(kinds.get("person", ""))
         self.persons = {item.get("id"): item.get("displayName", "") for item in children(persons)}
-        self.unvalued = self.lost = self.blank = (
-            0  # formulas without a stored value; texts that are missing; blank cells
-        )
+        self.running: list[str] = []  # headers and footers of the sheet that is being read
+        self.unvalued = self.lost = self.blank = 0  # formulas without a stored value; texts that are missing; cells
 
     def rows(self, part: str, place: str) -> Iterator[GridRow]:
         """Yield the rows of a sheet that hold anything: (number, {column: text})."""
         number, column = 0, 0
         cells: dict[int, str] = {}
-        for element in self.package.stream(part, ("row", "sheetData"), ("c", "row")):
+        for element in self.package.stream(part, ("row", "sheetData", "headerFooter"), ("c", "row", *_RUNNING)):
             if name_of(element) == "c":
                 column = _column(element.get("r", "").rstrip("0123456789")) or column + 1
                 if text := self.cell(element):
                     cells[column] = text
                 else:
                     self.blank += 1
+            elif name_of(element) != "row":
+                self.running.append(" ".join(_RUNNING_CODE.sub(" ", element.text or "").replace("&&", "&").split()))
             else:
                 number = whole(element.get("r"), number + 1)
                 self.blank += not cells
@@ -102,7 +105,9 @@ class _Book:
         return ""
 
     def beside(self, part: str, place: str) -> Iterator[Block]:
-        """Yield what a sheet has beside its cells: charts, text boxes and comments."""
+        """Yield what a sheet has beside its cells: headers and footers of its pages, charts, text boxes, comments."""
+        yield from (Block("text", text, place) for text in dict.fromkeys(filter(None, self.running)))
+        self.running = []
         links = self.package.relations(part).values()
         for kind, name in links:
             root = self.package.xml(name) if kind in {"drawing", "comments", "threadedComment"} else None

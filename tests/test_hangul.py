@@ -214,7 +214,7 @@ def test_a_document_reads_the_same_in_either_format(tmp_path: Path, suffix: str)
         "글상자",
         "수식 [math: \\frac{a}{b}]",
         "덧말 漢字(한자)",
-        "서식 ☑ 동의☐ 거부이름",
+        "서식 ☑ 동의 ☐ 거부이름",
         "링크 누리집",
         "1. 하나",
         "2. 둘",
@@ -324,7 +324,7 @@ def test_form_fields_decorated_characters_and_descriptions_are_read() -> None:
         "<hp:pic><hp:shapeComment>본관 앞에서 찍은 사진</hp:shapeComment></hp:pic>"
         "<hp:pic><hp:shapeComment>그림입니다.\n원본 그림의 이름: a.bmp</hp:shapeComment></hp:pic>"
     )
-    assert texts(parse(hwpx(p(inner)), "a.hwpx")) == ["☑ 남☐ 여입력한 값서울㊞표어[본관 앞에서 찍은 사진]"]
+    assert texts(parse(hwpx(p(inner)), "a.hwpx")) == ["☑ 남 ☐ 여 입력한 값 서울㊞표어[본관 앞에서 찍은 사진]"]
 
 
 def test_a_chart_becomes_a_table_and_an_embedded_object_is_told() -> None:
