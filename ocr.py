@@ -23,9 +23,12 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
+from .parsers import ParseError
+
 OCR_VERSION = 1  # raise it when OCR gives other text for the same page: pages that were kept are then read again
 PAGE_SECONDS = 120  # for one page
 MAX_PIXELS = 40_000_000  # of a page that is read
+MAX_PICTURE_BYTES = 200_000_000  # of a picture file, unpacked
 MAX_PIECES = 400  # of a page that are read in a second language
 UNSURE = 70  # mean confidence of a page, of 100, below which it may lie on its side
 
@@ -101,6 +104,38 @@ def ocr_state(languages: str) -> str:
     )
     what = f"lacks the language data of {', '.join(missing)}" if path else "is not installed"
     return f"Tesseract, which reads scanned pages (OCR), {what}: {remedy}."
+
+
+def check_size(image: Any) -> int:
+    """Return a picture's pixels; raise ParseError, before they are unpacked, if they are too many."""
+    asked = image.size
+    if image.format in ("JPEG", "MPO"):
+        image.draft("L", (4000, 4000))  # unpacks a large one smaller
+    pixels = int(image.width * image.height)
+    if pixels * (1 if image.mode in ("1", "L", "P") else 4) > MAX_PICTURE_BYTES:
+        raise ParseError(
+            f"{asked[0]:,} x {asked[1]:,} pixels are too many to read; save a smaller copy of the picture."
+        )
+    return pixels
+
+
+def in_gray(image: Any, dpi: int) -> Any:
+    """Give a picture upright, in shades of grey on white, and so large that letters have the size Tesseract likes."""
+    from PIL import Image, ImageOps
+
+    known = float(image.info.get("dpi", (0, 0))[0])
+    image.load()
+    gray = image.convert("I").point(lambda value: value / 256) if image.mode.startswith("I;16") else image
+    if "A" in gray.getbands() or "transparency" in gray.info:
+        gray = gray.convert("LA" if gray.mode == "LA" else "RGBA")
+        gray = Image.composite(gray.convert("L"), Image.new("L", gray.size, 255), gray.getchannel("A"))
+    gray = ImageOps.exif_transpose(gray.convert("L"))
+    longest = max(gray.size)
+    if 100 <= known <= 2400:  # 72 and 96 are what programs write that know nothing
+        scale = min(max(dpi / known, 1), 3) if known <= 2 * dpi else dpi / known
+    else:
+        scale = min(3, 11.5 * dpi / longest) if longest < 11.5 * dpi else 1  # as if it were a whole page
+    return scaled(gray, scale)
 
 
 def scaled(image: Any, scale: float) -> Any:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -23,7 +24,7 @@ from io import BytesIO
 from itertools import count, islice, pairwise, product
 from typing import Any
 
-from .ocr import MAX_PIXELS, OCR_VERSION, PAGE_SECONDS, UNSURE, Line, recognise, scaled
+from .ocr import MAX_PIXELS, OCR_VERSION, PAGE_SECONDS, UNSURE, Line, check_size, in_gray, recognise
 from .ocr import ocr_engine as ocr_engine
 from .ocr import ocr_state as ocr_state
 from .parsers import NO_VALUE, Block, Document, NeedsAction, ParseError, table_row
@@ -33,7 +34,6 @@ STAMP_CHARS = 100  # visible; a page that a picture covers and that has fewer is
 MAX_ANNOTATIONS = 2000  # of a page
 MAX_RULES, MAX_CELLS = 400, 5000  # lines of a page, and cells of a table, that are looked at
 MAX_FRAMES = 5000  # pages of a TIFF
-MAX_PICTURE_BYTES = 200_000_000  # of a picture file, unpacked
 MIN_PICTURE_SIDE = 40  # pixels; a smaller picture holds no text
 UNREADABLE = 45  # mean confidence of a page, of 100
 MAX_THREADS = 16  # a thread's stack is 8 MB of the memory that a document may take
@@ -110,7 +110,12 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _pdf_metadata(pdf: Any, document: Document) -> None:
-    values = {key: value.strip() for key, value in pdf.get_metadata_dict(skip_empty=True).items()}
+    from pypdfium2 import PdfiumError
+
+    values: dict[str, str] = {}
+    for key in ("Title", "Author", "Subject", "Keywords", "CreationDate"):
+        with suppress(UnicodeDecodeError):  # half a surrogate pair
+            values[key] = pdf.get_metadata_value(key).strip()
     values = {key: value for key, value in values.items() if value.casefold() not in NO_VALUE}
     document.title = values.get("Title", "")
     for key in ("Author", "Subject", "Keywords"):
@@ -118,8 +123,9 @@ def _pdf_metadata(pdf: Any, document: Document) -> None:
             document.metadata[key.lower()] = values[key]
     if made := re.match(r"D:(\d{4})(\d\d)(\d\d)", values.get("CreationDate", "")):
         document.metadata["created"] = "-".join(made.groups())
-    if attached := [pdf.get_attachment(index).get_name() for index in range(min(pdf.count_attachments(), 100))]:
-        document.metadata["attachments"] = ", ".join(attached)
+    with suppress(PdfiumError):
+        attached = [pdf.get_attachment(index).get_name() for index in range(min(pdf.count_attachments(), 100))]
+        document.metadata |= {"attachments": ", ".join(attached)} if attached else {}
 
 
 def _place(pdf: Any, number: int) -> str:
@@ -428,7 +434,7 @@ def picture(data: bytes, document: Document) -> Iterator[Block]:
     """Read a scan or photo of a page; a TIFF may hold many."""
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # _gray has a limit of its own
+    Image.MAX_IMAGE_PIXELS = None  # check_size has a limit of its own
     image = Image.open(BytesIO(data), formats=("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP"))
     total = _frames(image) if image.format == "TIFF" else 1
     scans, damaged = _Scans(document, total), list[int]()
@@ -438,12 +444,12 @@ def picture(data: bytes, document: Document) -> Iterator[Block]:
             try:
                 if total > 1:
                     image.seek(number - 1)
-                pixels, dpi = _check_size(image), document.recognition.dpi
+                pixels, dpi = check_size(image), document.recognition.dpi
                 if min(image.size) < MIN_PICTURE_SIDE:
                     yield from scans.pass_by(number, place, [])
                 else:
-                    yield from scans.add(number, place, [], partial(_gray, image, dpi), pixels, dpi)
-            except (OSError, SyntaxError):
+                    yield from scans.add(number, place, [], partial(in_gray, image, dpi), pixels, dpi)
+            except (OSError, SyntaxError, ParseError):
                 if total == 1:
                     raise
                 damaged.append(number)
@@ -453,7 +459,7 @@ def picture(data: bytes, document: Document) -> Iterator[Block]:
         scans.check("pictures" if total > 1 else "a picture")
     finally:
         scans.close()
-        document.partial += [f"p. {_ranges(damaged)}: damaged, left out"] if damaged else []
+        document.partial += [f"p. {_ranges(damaged)}: damaged or too large, left out"] if damaged else []
         document.partial += [f"what follows p. {total:,} is left out"] if total == MAX_FRAMES else []
 
 
@@ -465,38 +471,6 @@ def _frames(image: Any) -> int:
             image.seek(0)
             return number
     return MAX_FRAMES
-
-
-def _check_size(image: Any) -> int:
-    """Return a picture's pixels; raise ParseError, before they are unpacked, if they are too many."""
-    asked = image.size
-    if image.format in ("JPEG", "MPO"):
-        image.draft("L", (4000, 4000))  # unpacks a large one smaller
-    pixels = int(image.width * image.height)
-    if pixels * (1 if image.mode in ("1", "L", "P") else 4) > MAX_PICTURE_BYTES:
-        raise ParseError(
-            f"{asked[0]:,} x {asked[1]:,} pixels are too many to read; save a smaller copy of the picture."
-        )
-    return pixels
-
-
-def _gray(image: Any, dpi: int) -> Any:
-    """Give a picture upright, in shades of grey on white, and so large that letters have the size Tesseract likes."""
-    from PIL import Image, ImageOps
-
-    known = image.info.get("dpi", (0, 0))[0]
-    image.load()
-    gray = image.convert("I").point(lambda value: value / 256) if image.mode.startswith("I;16") else image
-    if "A" in gray.getbands() or "transparency" in gray.info:
-        gray = gray.convert("LA" if gray.mode == "LA" else "RGBA")
-        gray = Image.composite(gray.convert("L"), Image.new("L", gray.size, 255), gray.getchannel("A"))
-    gray = ImageOps.exif_transpose(gray.convert("L"))
-    longest = max(gray.size)
-    if 100 <= known <= 2400:  # 72 and 96 are what programs write that know nothing
-        scale = min(max(dpi / known, 1), 3) if known <= 2 * dpi else dpi / known
-    else:
-        scale = min(3, 11.5 * dpi / longest) if longest < 11.5 * dpi else 1  # as if it were a whole page
-    return scaled(gray, scale)
 
 
 # --- OCR: pages in order, read side by side ---
