@@ -159,7 +159,7 @@ class _Letter:
             page = Document()
             with suppress(ParseError):
                 declared = self.decoded(message, body)
-                yield from _html(("\ufeff" + declared).encode("utf-8", "replace"), page)
+                yield from _html(("\ufeff" + declared).encode("utf-8", "replace"), page, framed=False)
             self.document.partial += page.partial
             return
         text = self.decoded(message, body)

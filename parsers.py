@@ -675,9 +675,10 @@ _FRAME = ("nav", "footer", "aside")
 _FRAME_ROLES = frozenset({"navigation", "contentinfo", "complementary", "search"})
 _POPUP = "//div[@id or @class][contains(concat(@id, @class), 'ookie') or contains(concat(@id, @class), 'onsent')]"
 _POPUP_NAME = re.compile(r"(?i)(?:cookie|consent)s?[-_]?(?:consent|banner|bar|box|notice|popup|modal|overlay)")
-_DROPPED = frozenset(("head", "script", "style", "noscript", "template", "svg", "iframe", "canvas", "object"))
+_DROPPED = frozenset(("head", "script", "style", "noscript", "template", "iframe", "canvas", "object"))
 _DROPPED |= {"datalist", "rt", "rp"}  # the readings of a ruby
-_STANDING_FOR = frozenset({"img", "input", "math", "select"})  # by what _instead() makes of them
+_FIELDS = frozenset({"button", "label", "textarea"})
+_STANDING_FOR = frozenset({"img", "input", "math", "select", "svg"})  # by what _instead() makes of them
 _LINE_TAGS = """address article aside blockquote body caption center dd details dialog div dt fieldset figcaption figure
     footer form header hr legend li main nav option p pre section summary table tbody td tfoot th thead tr"""
 _LINES = _LISTS.union(_HEADINGS, _LINE_TAGS.split())  # begin and end a line; everything else runs on within it
@@ -691,7 +692,8 @@ _SPACES = re.compile(r"[ \t\n\f\xa0\x01]+")
 _MARK = "\x01"  # ends "- " and "1. ", so that a paragraph within a list item begins no new line
 
 
-def _html(data: bytes, document: Document) -> Iterator[Block]:
+def _html(data: bytes, document: Document, *, framed: bool = True) -> Iterator[Block]:
+    """Read a page; `framed` if it may have menus and the like around the document."""
     text = _text(data, document, declared=_declared(data[:1024]), most=MAX_HTML_CHARS)
     if subset := re.match(r"\s*(?:<\?[^>]*>\s*)?<!DOCTYPE[^<>\[]*\[[^\]]*\]\s*>", text, re.IGNORECASE):
         text = text[subset.end() :]  # declarations, which no browser reads
@@ -704,7 +706,7 @@ def _html(data: bytes, document: Document) -> Iterator[Block]:
         yield from _paragraphs(re.sub(r"<[^<>]*>", "", text))
     elif root is not None:
         _describe(root, document)
-        _hide_frame(root)
+        _hide_frame(root) if framed else None
         if not _holds(root, 1):  # a page that its script would fill
             for element in list(root.iter("noscript")):
                 element.tag = "div"
@@ -811,7 +813,7 @@ def _html_blocks(root: Any) -> Iterator[Block]:
             yield from own
             walk.skip_subtree()
             continue
-        if tag in _STANDING_FOR:
+        if tag in _STANDING_FOR or (tag == "a" and _is_note_mark(element)):
             _add(line, _instead(element), as_it_is=True)
             walk.skip_subtree()
             continue
@@ -824,11 +826,13 @@ def _html_blocks(root: Any) -> Iterator[Block]:
 
 
 def _leading(element: Any, lists: list[int]) -> str:
-    """Give what stands before an element's own text: a list mark, a line end."""
+    """Give what stands before an element's own text: a list mark, a line end, the gap before a form's control."""
     if element.tag == "br":
         return "\n"
     if element.tag == "dd":
         return f": {_MARK}"
+    if element.tag in _FIELDS:
+        return " "
     if element.tag != "li":
         return ""
     lists[-1:] = [number + 1 for number in lists[-1:]]
@@ -838,24 +842,34 @@ def _leading(element: Any, lists: list[int]) -> str:
 
 
 def _instead(element: Any) -> str:
-    """Give what is seen of a picture, an equation, a form's control: its description, source, value."""
+    """Give what is seen of a picture, an equation, a form's control, a note's mark: description, source, value."""
+    if element.tag == "a":
+        return f"[^{_inner_text(element).strip()}]"
+    if element.tag == "svg":
+        return "".join(f" {text.strip()} " for label in element.iter("text") for text in label.itertext())
     if element.tag == "img":
         alt = " ".join((element.get("alt") or "").split())
         return f"[{alt}]" if alt else ""
     if element.tag == "select":
         options = list(element.iter("option"))
         chosen = [option for option in options if option.get("selected") is not None] or options[:1]
-        return ", ".join(" ".join((option.text or "").split()) for option in chosen)
+        return f" {', '.join(' '.join((option.text or '').split()) for option in chosen)} "
     if element.tag == "input":
         kind = (element.get("type") or "text").casefold()
         if kind in {"checkbox", "radio"}:
-            return "[x] " if element.get("checked") is not None else "[ ] "
+            return " [x] " if element.get("checked") is not None else " [ ] "
         is_text = kind in {"text", "search", "email", "url", "tel", "number"} or kind.startswith(("date", "time"))
-        return (element.get("value") or "") if is_text else ""
+        return f" {element.get('value') or ''} " if is_text else ""
     source = next((note.text for note in element.iter("annotation") if "tex" in note.get("encoding", "")), None)
     tex = " ".join((element.get("alttext") or source or "").split())
     plain = (item.text or "" for item in element.iter() if not str(item.tag).startswith("annotation"))
     return f"[math: {tex}]" if tex else " ".join("".join(plain).split())
+
+
+def _is_note_mark(link: Any) -> bool:
+    """Tell whether a link is only a number that would else run into the word before it."""
+    kind = link.get("role", "") + link.get("epub:type", "")
+    return ("noteref" in kind or link.getparent().tag == "sup") and _inner_text(link).strip().isdigit()
 
 
 def _is_hidden(element: Any) -> bool:

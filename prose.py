@@ -107,7 +107,7 @@ class _Book:
         if not content:
             self.document.partial.append(f"{place} is missing or empty: {path}")
         elif not path.casefold().endswith((".svg", ".jpg", ".png")):
-            blocks = (block for block in _html(content, page) if block.text.strip())
+            blocks = (block for block in _html(content, page, framed=False) if block.text.strip())
             first = next(blocks, None)
             if first is not None and first.text == title:
                 first = replace(first, kind="heading", level=first.level or 1, header=0)
@@ -127,7 +127,7 @@ _ELSEWHERE = frozenset(
     b"""fonttbl colortbl stylesheet pict objdata fldinst listtable listoverridetable revtbl sn sv filetbl nonesttables
     themedata datastore latentstyles generator xe tc pgptbl rsidtbl bkmkstart bkmkend atnid atnauthor""".split()
 )
-_KNOWN_STARRED = frozenset((b"shpinst", b"footnote", b"nesttableprops"))
+_KNOWN_STARRED = frozenset((b"shpinst", b"footnote", b"nesttableprops", b"annotation"))
 _SIGNS = {b"tab": "\t", b"line": "\n", b"emdash": "—", b"endash": "–", b"bullet": "•", b"lquote": "‘", b"rquote": "’"}
 _SIGNS |= {b"ldblquote": "“", b"rdblquote": "”", b"~": " ", b"_": "-", b"{": "{", b"}": "}", b"\\": "\\"}
 _CHARSETS = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gb18030", 136: "big5", 161: "cp1253"}
@@ -158,7 +158,7 @@ def rtf(data: bytes, document: Document) -> Iterator[Block]:
             rich.blocks.clear()
     rich.paragraph()
     yield from rich.blocks
-    for note in ("footnotes", "header", "footer"):
+    for note in ("footnotes", "comments", "header", "footer"):
         yield from (Block("text", line.strip(), note) for line in "".join(rich.notes.get(note, [])).split("\n"))
     document.title = "".join(rich.notes.get("title", []))
     document.metadata |= {"author": "".join(rich.notes["author"])} if rich.notes.get("author") else {}
@@ -229,6 +229,9 @@ class _Rich:
             self.notes["marks"].append("")
             group.note = "footnotes"
             self.add(f"\n[^{len(self.notes['marks'])}]: ")
+        elif word == b"annotation":
+            group.note = "comments"
+            self.add("\n")
         elif found := re.match(rb"(header|footer)[lrf]?$", word):
             group.note = found[1].decode()
         elif word in (b"par", b"sect", b"page", b"cell", b"row", b"nestcell", b"nestrow", b"pard", b"intbl"):

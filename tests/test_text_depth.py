@@ -70,6 +70,8 @@ def test_form_controls_show_what_they_hold() -> None:
       <select><option>a<option selected>b</select> <textarea>긴 글</textarea></p>"""
     assert texts(source, "a.html") == ["성명 김민수 [x] 동의 [ ] 거부 b 긴 글"]
     assert texts("<select><option>first<option>second</select>", "a.html") == ["first"]
+    assert texts("<label>이름</label><textarea>글</textarea><button>보냄</button>", "a.html") == ["이름 글 보냄"]
+    assert texts("<p>그림<svg><title>icon</title><text>라벨</text></svg>", "a.html") == ["그림 라벨"]
 
 
 def test_equations_are_their_source_and_readings_are_left_out() -> None:
@@ -78,6 +80,7 @@ def test_equations_are_their_source_and_readings_are_left_out() -> None:
     assert texts('<td><math alttext="a+b"><mi>a</mi></math>', "a.html") == ["[math: a+b]"]
     assert texts("<p><math><mi>x</mi><mo>=</mo><mn>1</mn></math>", "a.html") == ["x=1"]
     assert texts("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>", "a.html") == ["漢字"]
+    assert texts("<p>단어<sup><a href='#1'>1</a></sup>는 x<sup>2</sup>", "a.html") == ["단어[^1]는 x2"]
 
 
 def test_several_rows_of_header_become_one() -> None:
@@ -419,9 +422,14 @@ def test_rich_text_leaves_out_what_is_no_text() -> None:
 
 
 def test_rich_text_notes_and_properties() -> None:
-    body = "text{\\super\\footnote note}.\\par{\\header head\\par}"
+    body = "text{\\super\\footnote note}.\\par{\\*\\annotation said}{\\header head\\par}"
     document = read(rich(body, "{\\info{\\title T}{\\author A}{\\operator O}}"), "a.rtf")
-    assert placed(document) == [("", "text[^1]."), ("footnotes", "[^1]: note"), ("header", "head")]
+    assert placed(document) == [
+        ("", "text[^1]."),
+        ("footnotes", "[^1]: note"),
+        ("comments", "said"),
+        ("header", "head"),
+    ]
     assert (document.title, document.metadata) == ("T", {"author": "A"})
 
 
