@@ -97,7 +97,8 @@ class _Hangul(Flow):
             cells: dict[int, _Element] = {}
             for cell in row.iterfind("{*}tc"):
                 address = cell.get("colAddr") or attribute(cell.find("{*}cellAddr"), "colAddr")
-                cells[whole(address, len(cells))] = cell
+                at = whole(address, len(cells))
+                cells[at if at not in cells else max(cells) + 1] = cell  # a damaged file says one address twice
             yield cells
 
     def block(self, element: _Element, nested: bool = False) -> Iterator[Block]:
