@@ -6,8 +6,7 @@
 Each round is a folder of mutants and a run of the real indexer over it. By format: statuses,
 children that died, longest seconds, largest memory. Exit code 1 if the run itself broke, the index isn't sound, a file
 took over MAX_SECONDS, a child held more than its limit, or anything was left behind. A child that died of a mutant is
-counted and named, no more: the file is `failed` and the others are read.
-How seconds and memory are measured stands in tests/measured.py.
+counted and named, no more: the file is `failed`. How seconds and memory are measured stands in tests/measured.py.
 """
 
 from __future__ import annotations
