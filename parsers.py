@@ -26,13 +26,14 @@ from typing import IO, Any
 
 from .config import SeogaError, scrub
 
-PARSER_VERSION = 1  # raise it when a parser gives other text for the same bytes: documents are then read again
+PARSER_VERSION = 2  # raise it when a parser gives other text for the same bytes: documents are then read again
 MAX_TEXT_CHARS = 20_000_000  # extracted text of one document, then "partial"
 MAX_VALUE_CHARS = 500  # of a title or one metadata value
 TABLE_ROWS = 1000  # in one block
 MAX_SOURCE_CHARS = 32_000_000  # of a text file, marks and all: what is made of it takes about ten bytes for each
 MAX_HTML_CHARS = 16_000_000  # the same for HTML, whose tree takes twice as much
 MAX_HTML_COLUMNS = 256  # of a table with cells that span rows
+MAX_ATTRIBUTES = 1000  # of one HTML tag
 MAX_LIST_DEPTH = 8  # shown by indenting
 NO_VALUE = {"", "unspecified", "(unspecified)", "anonymous", "(anonymous)", "untitled"}  # what programs fill in
 MAX_RECORD_LINES = 100  # of one CSV record; a longer one is a quotation mark that nobody closed
@@ -668,6 +669,7 @@ def _piped(row: str) -> str:
 # --- html ---
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_LONG_TAG = re.compile(r"<([A-Za-z][\w:-]{0,30})(\s[^<>]{4000,})>")
 _LISTS = frozenset({"ul", "ol", "dl", "menu"})
 _TABLE_PARTS = frozenset({"caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr"})
 _MAIN = ("main", "article")
@@ -697,6 +699,7 @@ def _html(data: bytes, document: Document, *, framed: bool = True) -> Iterator[B
     text = _text(data, document, declared=_declared(data[:1024]), most=MAX_HTML_CHARS)
     if subset := re.match(r"\s*(?:<\?[^>]*>\s*)?<!DOCTYPE[^<>\[]*\[[^\]]*\]\s*>", text, re.IGNORECASE):
         text = text[subset.end() :]  # declarations, which no browser reads
+    text = _LONG_TAG.sub(_without_many, text)
     from lxml import etree
 
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
@@ -712,6 +715,11 @@ def _html(data: bytes, document: Document, *, framed: bool = True) -> Iterator[B
                 element.tag = "div"
                 root.append(element)  # out of the head
         yield from _html_blocks(root)
+
+
+def _without_many(tag: re.Match[str]) -> str:
+    """Leave out attributes where there are thousands: lxml compares each with all others."""
+    return tag[0] if len(tag[2].split(None, MAX_ATTRIBUTES)) <= MAX_ATTRIBUTES else f"<{tag[1]}>"
 
 
 def _declared(head: bytes) -> str:

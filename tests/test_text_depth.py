@@ -453,3 +453,11 @@ def test_subtitles_come_in_half_minutes_with_their_time() -> None:
     vtt = "WEBVTT\n\n00:05.000 --> 00:06.000 align:start\n<v 김>네 &amp; 아니오</v>\n"
     assert placed(read(vtt, "a.vtt"))[0][0] == "00:00:05"
     assert texts("no cue", "a.srt") == ["no cue"]
+
+
+def test_a_tag_of_many_attributes_loses_them_and_takes_no_time() -> None:
+    many = " ".join(f"a{number}=1" for number in range(200_000))
+    page = f'<p {many}>walnut</p><img alt="a desk" src="data:image/png;base64,{"A" * 100_000}==">'
+    began = time.process_time()
+    assert texts(page, "a.html") == ["walnut", "[a desk]"]
+    assert time.process_time() - began < 10  # seconds; a minute where each is compared with all others
