@@ -27,6 +27,9 @@ MADE = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
+DATA = {"py.typed", "page.html", "page.js"}
+
+
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive of a copy of the root, and the wheel built from that archive."""
@@ -53,7 +56,7 @@ def metadata(wheel: zipfile.ZipFile) -> email.message.Message:
 
 def test_the_wheel_holds_the_modules_of_the_root_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == {f"seoga/{name}" for name in MODULES} | {"seoga/py.typed"}
+    assert names == {f"seoga/{name}" for name in MODULES} | {f"seoga/{name}" for name in DATA}
     described = {name.split(".dist-info/")[1] for name in wheel.namelist() if ".dist-info/" in name}
     assert {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"} <= described
 
@@ -68,7 +71,7 @@ def test_the_source_archive_holds_what_tests_and_samples_need_and_no_caches(dist
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     generated = {"PKG-INFO", "setup.cfg"} | {name for name in names if name.startswith("seoga.egg-info/")}
-    files = {"CHANGELOG.md", "Justfile", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "py.typed", ".ci/run"}
+    files = {"CHANGELOG.md", "Justfile", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", ".ci/run"} | DATA
     folders = {
         path.relative_to(ROOT).as_posix()
         for folder in ("tests", "samples", "bench")
@@ -94,6 +97,7 @@ def test_what_is_imported_is_what_is_declared() -> None:
     sources = "".join((ROOT / name).read_text(encoding="utf-8") for name in MODULES)
     imported = set(re.findall(r"^\s*(?:import|from) (\w+)[\w.]*(?= import |$| as |,)", sources, re.MULTILINE))
     declared = {re.split("[<>=]", one)[0].replace("-", "_") for one in PROJECT["dependencies"]}
+    imported = {"pillow" if name == "PIL" else name for name in imported}
     with_others = {"anyio", "mcp_types", "pydantic", "_typeshed"}  # of the interface of mcp; of type checkers
     assert imported - set(sys.stdlib_module_names) - with_others == declared
 
