@@ -236,21 +236,33 @@ def _upright(image: Any, dpi: int, languages: str, deadline: float) -> Any:
 
 
 def _read_page(image: Any, dpi: int, languages: str, deadline: float) -> list[_Word]:
-    """Read column by column. Korean is read alone first: beside it, English is found in many a Korean word.
+    words = list[_Word]()
+    for left, top, right, bottom in _columns(image, dpi):
+        found = _read_column(image.crop((left, top, right, bottom)), dpi, languages, deadline)
+        words += [replace(_moved(word, left, top), line=word.line + len(words)) for word in found]
+    return words
+
+
+def _moved(word: _Word, x: int, y: int) -> _Word:
+    return replace(word, left=word.left + x, top=word.top + y, right=word.right + x, bottom=word.bottom + y)
+
+
+def _read_column(image: Any, dpi: int, languages: str, deadline: float) -> list[_Word]:
+    """Read Korean alone first: beside it, English is found in many a Korean word.
 
     Tesseract's small Korean model knows no Latin letters, so what is not Hangul is then read in the other languages.
     """
     parts = languages.split("+")
     others = "+".join(part for part in parts if part != "kor") if "kor" in parts else ""
-    words = list[_Word]()
-    for box in _columns(image, dpi):
-        column = image.crop(box)
-        found = _run(column, "kor" if others else languages, dpi, 6, deadline)  # as one block of lines
-        if _overlooked(column, found) > 0.03:
-            again = _run(column, "kor" if others else languages, dpi, 4, deadline)  # as blocks of various sizes
-            found = max(found, again, key=lambda some: _sureness(some) * sum(len(word.text) for word in some))
-        for number, line in enumerate(_in_order(found), len(words)):
-            words += [_moved(word, box[0], box[1], number) for word in line]
+    found = _run(image, "kor" if others else languages, dpi, 6, deadline)  # as one block of lines
+    if others and _sureness(found) < 60:
+        other = _run(image, others, dpi, 6, deadline)
+        if _sureness(other) > _sureness(found) + 15:  # a column without Korean
+            return [word for line in _in_order(other) for word in line]
+    elif _overlooked(image, found) > 0.03:
+        again = _run(image, "kor" if others else languages, dpi, 4, deadline)  # as blocks of various sizes
+        found = max(found, again, key=lambda some: _sureness(some) * sum(len(word.text) for word in some))
+    words = [word for line in _in_order(found) for word in line]
     return _corrected(image, words, others, dpi, deadline) if others else words
 
 
@@ -266,10 +278,6 @@ def _overlooked(image: Any, words: list[_Word]) -> float:
     return int(ink.sum()) / total
 
 
-def _moved(word: _Word, x: int, y: int, line: int) -> _Word:
-    return replace(word, line=line, left=word.left + x, top=word.top + y, right=word.right + x, bottom=word.bottom + y)
-
-
 def _in_order(words: list[_Word]) -> list[list[_Word]]:
     """Order a column's lines from top to bottom, which Tesseract doesn't if it takes them for several blocks."""
     lines = [list(line) for _, line in groupby(words, key=lambda word: word.line)]
@@ -283,7 +291,7 @@ def _in_order(words: list[_Word]) -> list[list[_Word]]:
         else:
             rows.append(line)
             middle = _middle(line)
-    return rows
+    return [[replace(word, line=number) for word in row] for number, row in enumerate(rows)]
 
 
 def _middle(line: list[_Word]) -> float:
