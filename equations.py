@@ -219,6 +219,10 @@ for _char, _arrow in (("→", "right"), ("←", "left"), ("↔", "leftright")):
     _GROUP_CHARS |= {(_char, "top"): rf"\over{_arrow}arrow", (_char, "bot"): rf"\x{_arrow}arrow"}
 
 
+_ARGUMENTS = {"f": "num den", "func": "fName e", "limLow": "e lim", "limUpp": "e lim", "m": "mr", "nary": "sub sup e"}
+_ARGUMENTS |= {"rad": "deg e", "sPre": "sub sup e", "sSub": "e sub", "sSubSup": "e sub sup", "sSup": "e sup"}
+
+
 def omml(element: _Element) -> str:
     r"""Return an m:oMath or m:oMathPara as LaTeX; the lines of an m:oMathPara are gathered, one below the other."""
     if len(_plain(element)) > MAX_CHARS:
@@ -254,7 +258,9 @@ def _walk(element: _Element, depth: int, aligned: bool = False) -> str:
     if name in {"t", "br", "tab"}:
         return _math(element.text or " ")
     if name in _STRUCTURES:
-        return _STRUCTURES[name](_Structure(element, depth))
+        known = _ARGUMENTS.get(name, "e").split()
+        strays = [child for child in element if _name(child) not in known]
+        return _join([_STRUCTURES[name](_Structure(element, depth)), *(_walk(child, depth + 1) for child in strays)])
     if name == "AlternateContent":  # the same again in an older form
         element = next((form for form in element if len(form)), element)
     return _join(_walk(child, depth + 1, aligned) for child in element)
@@ -428,7 +434,7 @@ class _Token(NamedTuple):
 
 
 def _word(text: str) -> str:
-    """`TIMES`, `Times` -> `times`; `ALPHA` -> `Alpha`; `LARROW` -> `LARROW`; nothing for what is no word of Hancom's."""
+    """`TIMES`, `Times` -> `times`; `ALPHA` -> `Alpha`; `LARROW` stays; "" for what is no word of Hancom's."""
     if text in _WORDS or not (text.islower() or text.isupper() or text.istitle()):
         return text if text in _WORDS else ""
     greek = text.capitalize()
@@ -438,14 +444,14 @@ def _word(text: str) -> str:
 def _split(text: str) -> list[str]:
     """`timesm` -> `times`, `m`; `cdotscdots` -> `cdots`, `cdots`; `house` -> `house`."""
     parts, rest = list[str](), text
-    while not _word(rest):
+    while len(text) < 60 and not _word(rest):
         found = next((rest[:n] for n in range(min(len(rest), 10) - 1, 1, -1) if rest[:n].lower() in _GLUED), "")
         found = "it" if re.fullmatch("it(?:aq|[a-z])", rest) else found if _word(found) else ""
         if not found:
             break
         parts.append(found)
         rest = rest[len(found) :]
-    whole = _word(rest) or len(rest) == 1 or rest.isupper() or (parts and parts[-1] in _FONT_WORDS)
+    whole = not parts or _word(rest) or len(rest) == 1 or rest.isupper() or (parts and parts[-1] in _FONT_WORDS)
     return [*parts, rest] if whole else [text]
 
 
@@ -538,7 +544,7 @@ class _Parser:
         while self.token.word not in _ENDS and not (bracket and self.token.text in {")", "]"}):
             if self.token.word in {"over", "atop", "choose"}:
                 items.append(self.fraction(items))
-            elif self.token.word in _SCRIPTS:
+            elif self.token.word in _SCRIPTS and self.token.word != "to":  # `to` belongs to a `from`, or is a word
                 item = items.pop() if items else _Item("", False, False)
                 items.append(item._replace(latex=self.scripts(item.latex, "")))
             else:
@@ -574,7 +580,7 @@ class _Parser:
 
     def scripts(self, base: str, of: str) -> str:
         """Attach the scripts that follow; the lower limit of a big operator may be `k=1` without braces."""
-        marks, left, last = {"_": "", "^": ""}, "", ""
+        marks, left, last, done = {"_": "", "^": ""}, "", "", list[str]()
         while (word := self.token.word) in _SCRIPTS and (word != "to" or last == "from"):
             self.at += 1
             mark, last = _SCRIPTS[word], word
@@ -586,9 +592,10 @@ class _Parser:
                 left += f"{mark}{{{_join(value)}}}"
                 continue
             if marks[mark]:  # LaTeX takes one of a kind
-                base, marks = _script(base, marks["_"], marks["^"]) + "{}", {"_": "", "^": ""}
+                done.append(_script(base, marks["_"], marks["^"]))
+                base, marks = "{}", {"_": "", "^": ""}
             marks[mark] = _join(value)
-        latex = _script(base, marks["_"], marks["^"]) if any(marks.values()) else base
+        latex = _join([*done, _script(base, marks["_"], marks["^"]) if any(marks.values()) else base])
         return _join(["{}" + left, latex]) if left else latex
 
     def factor(self) -> str:

@@ -1,0 +1,421 @@
+"""equations.py: Word's and Hangul's equations become LaTeX, none is lost, none takes long."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from lxml import etree
+
+from seoga.equations import hancom, omml
+from seoga.office import equation
+
+MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def read(inside: str, space: str = MATH) -> str:
+    return omml(etree.fromstring(f'<m:oMath xmlns:m="{space}" xmlns:w="{WORD}">{inside}</m:oMath>'))
+
+
+def r(text: str, properties: str = "") -> str:
+    return f"<m:r>{properties}<m:t>{text}</m:t></m:r>"
+
+
+def e(inside: str) -> str:
+    return f"<m:e>{inside}</m:e>"
+
+
+# fmt: off
+OMML = [
+    ('<m:f><m:num><m:r><m:t>a+b</m:t></m:r></m:num><m:den><m:r><m:t>c</m:t></m:r></m:den></m:f>',
+     '\\frac{a+b}{c}'),
+    ("<m:f><m:fPr><m:type m:val='skw'/></m:fPr><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>",
+     '1/2'),
+    ("<m:f><m:fPr><m:type m:val='lin'/></m:fPr><m:num><m:r><m:t>x+1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>",
+     '{x+1}/2'),
+    ("<m:d><m:e><m:f><m:fPr><m:type m:val='noBar'/></m:fPr><m:num><m:r><m:t>n</m:t></m:r></m:num><m:den><m:r><m:t>k</m:t></m:r></m:den></m:f></m:e></m:d>",
+     '\\binom{n}{k}'),
+    ('<m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>',
+     'x^{2}'),
+    ('<m:sSub><m:e><m:r><m:t>a</m:t></m:r></m:e><m:sub><m:r><m:t>ij</m:t></m:r></m:sub></m:sSub>',
+     'a_{ij}'),
+    ('<m:sSubSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sub><m:r><m:t>i</m:t></m:r></m:sub><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSubSup>',
+     'x_{i}^{2}'),
+    ('<m:sPre><m:sub><m:r><m:t>6</m:t></m:r></m:sub><m:sup><m:r><m:t>14</m:t></m:r></m:sup><m:e><m:r><m:t>C</m:t></m:r></m:e></m:sPre>',
+     '{}_{6}^{14}C'),
+    ("<m:rad><m:radPr><m:degHide m:val='1'/></m:radPr><m:deg/><m:e><m:r><m:t>x</m:t></m:r></m:e></m:rad>",
+     '\\sqrt{x}'),
+    ('<m:rad><m:deg><m:r><m:t>3</m:t></m:r></m:deg><m:e><m:r><m:t>x+1</m:t></m:r></m:e></m:rad>',
+     '\\sqrt[3]{x+1}'),
+    ('<m:nary><m:sub><m:r><m:t>0</m:t></m:r></m:sub><m:sup><m:r><m:t>1</m:t></m:r></m:sup><m:e><m:r><m:t>f(x)dx</m:t></m:r></m:e></m:nary>',
+     '\\int_{0}^{1}f(x)dx'),
+    ("<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub><m:r><m:t>i=1</m:t></m:r></m:sub><m:sup><m:r><m:t>n</m:t></m:r></m:sup><m:e><m:r><m:t>i</m:t></m:r></m:e></m:nary>",
+     '\\sum_{i=1}^{n}i'),
+    ("<m:nary><m:naryPr><m:chr m:val='∑'/><m:subHide m:val='1'/><m:supHide m:val='1'/></m:naryPr><m:sub/><m:sup/><m:e><m:r><m:t>x</m:t></m:r></m:e></m:nary>",
+     '\\sum x'),
+    ("<m:nary><m:naryPr><m:limLoc m:val='undOvr'/></m:naryPr><m:sub><m:r><m:t>D</m:t></m:r></m:sub><m:sup/><m:e><m:r><m:t>f</m:t></m:r></m:e></m:nary>",
+     '\\int_{D}f'),
+    ('<m:d><m:e><m:r><m:t>x</m:t></m:r></m:e></m:d>',
+     '(x)'),
+    ("<m:d><m:dPr><m:begChr m:val='['/><m:endChr m:val='['/></m:dPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:d>",
+     '\\lbrack x\\lbrack'),
+    ("<m:d><m:dPr><m:begChr m:val='{'/><m:sepChr m:val='|'/><m:endChr m:val='}'/></m:dPr><m:e><m:r><m:t>x</m:t></m:r></m:e><m:e><m:r><m:t>y</m:t></m:r></m:e></m:d>",
+     '\\left\\{x\\middle|y\\right\\}'),
+    ("<m:d><m:dPr><m:begChr m:val='|'/><m:endChr m:val='|'/></m:dPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:d>",
+     '|x|'),
+    ("<m:d><m:dPr><m:begChr m:val='‖'/><m:endChr m:val='‖'/></m:dPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:d>",
+     '\\|x\\|'),
+    ("<m:d><m:dPr><m:begChr m:val='⌊'/><m:endChr m:val='⌋'/></m:dPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:d>",
+     '\\lfloor x\\rfloor'),
+    ("<m:d><m:dPr><m:begChr m:val='{'/><m:endChr m:val=''/></m:dPr><m:e><m:eqArr><m:e><m:r><m:t>1</m:t></m:r></m:e><m:e><m:r><m:t>0</m:t></m:r></m:e></m:eqArr></m:e></m:d>",
+     '\\begin{cases}1\\\\0\\end{cases}'),
+    ('<m:eqArr><m:e><m:r><m:t>a&amp;=b</m:t></m:r></m:e><m:e><m:r><m:t>c&amp;=d</m:t></m:r></m:e></m:eqArr>',
+     '\\begin{aligned}a&=b\\\\c&=d\\end{aligned}'),
+    ('<m:m><m:mr><m:e><m:r><m:t>1</m:t></m:r></m:e><m:e><m:r><m:t>2</m:t></m:r></m:e></m:mr><m:mr><m:e><m:r><m:t>3</m:t></m:r></m:e><m:e><m:r><m:t>4</m:t></m:r></m:e></m:mr></m:m>',
+     '\\begin{matrix}1&2\\\\3&4\\end{matrix}'),
+    ('<m:d><m:e><m:m><m:mr><m:e><m:r><m:t>1</m:t></m:r></m:e><m:e><m:r><m:t>2</m:t></m:r></m:e></m:mr><m:mr><m:e><m:r><m:t>3</m:t></m:r></m:e><m:e><m:r><m:t>4</m:t></m:r></m:e></m:mr></m:m></m:e></m:d>',
+     '\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}'),
+    ("<m:d><m:dPr><m:begChr m:val='['/><m:endChr m:val=']'/></m:dPr><m:e><m:m><m:mr><m:e><m:r><m:t>1</m:t></m:r></m:e></m:mr></m:m></m:e></m:d>",
+     '\\begin{bmatrix}1\\end{bmatrix}'),
+    ("<m:d><m:dPr><m:begChr m:val='|'/><m:endChr m:val='|'/></m:dPr><m:e><m:m><m:mr><m:e><m:r><m:t>1</m:t></m:r></m:e></m:mr></m:m></m:e></m:d>",
+     '\\begin{vmatrix}1\\end{vmatrix}'),
+    ('<m:func><m:fName><m:r><m:t>sin</m:t></m:r></m:fName><m:e><m:r><m:t>x</m:t></m:r></m:e></m:func>',
+     '\\sin x'),
+    ('<m:func><m:fName><m:limLow><m:e><m:r><m:t>lim</m:t></m:r></m:e><m:lim><m:r><m:t>x→0</m:t></m:r></m:lim></m:limLow></m:fName><m:e><m:r><m:t>f(x)</m:t></m:r></m:e></m:func>',
+     '\\lim_{x\\rightarrow0}f(x)'),
+    ('<m:limUpp><m:e><m:r><m:t>=</m:t></m:r></m:e><m:lim><m:r><m:t>def</m:t></m:r></m:lim></m:limUpp>',
+     '\\overset{def}{=}'),
+    ('<m:acc><m:e><m:r><m:t>x</m:t></m:r></m:e></m:acc>',
+     '\\hat{x}'),
+    ("<m:acc><m:accPr><m:chr m:val='⃗'/></m:accPr><m:e><m:r><m:t>v</m:t></m:r></m:e></m:acc>",
+     '\\vec{v}'),
+    ("<m:acc><m:accPr><m:chr m:val='̃'/></m:accPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:acc>",
+     '\\tilde{x}'),
+    ("<m:acc><m:accPr><m:chr m:val='̇'/></m:accPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:acc>",
+     '\\dot{x}'),
+    ("<m:acc><m:accPr><m:chr m:val='̈'/></m:accPr><m:e><m:r><m:t>x</m:t></m:r></m:e></m:acc>",
+     '\\ddot{x}'),
+    ("<m:bar><m:barPr><m:pos m:val='top'/></m:barPr><m:e><m:r><m:t>AB</m:t></m:r></m:e></m:bar>",
+     '\\overline{AB}'),
+    ('<m:bar><m:e><m:r><m:t>x</m:t></m:r></m:e></m:bar>',
+     '\\underline{x}'),
+    ('<m:box><m:e><m:r><m:t>x</m:t></m:r></m:e></m:box>',
+     'x'),
+    ('<m:borderBox><m:e><m:r><m:t>x</m:t></m:r></m:e></m:borderBox>',
+     '\\boxed{x}'),
+    ('<m:groupChr><m:e><m:r><m:t>a+b</m:t></m:r></m:e></m:groupChr>',
+     '\\underbrace{a+b}'),
+    ("<m:groupChr><m:groupChrPr><m:chr m:val='⏞'/><m:pos m:val='top'/></m:groupChrPr><m:e><m:r><m:t>a+b</m:t></m:r></m:e></m:groupChr>",
+     '\\overbrace{a+b}'),
+    ('<m:phant><m:e><m:r><m:t>x</m:t></m:r></m:e></m:phant>',
+     'x'),
+    ('<m:r><m:t>αβγΓπω</m:t></m:r>',
+     '\\alpha\\beta\\gamma\\Gamma\\pi\\omega'),
+    ('<m:r><m:t>a≤b≠c∈A⊂B∪C∞∂∇×÷±→⇒∀∃</m:t></m:r>',
+     'a\\leq b\\neq c\\in A\\subset B\\cup C\\infty\\partial\\nabla\\times\\div\\pm\\rightarrow\\Rightarrow\\forall\\exists'),
+    ('<m:r><m:t>속도</m:t></m:r><m:r><m:t>=v</m:t></m:r>',
+     '\\text{속도}=v'),
+    ('<m:r><m:rPr><m:nor/></m:rPr><m:t>if x</m:t></m:r>',
+     '\\text{if x}'),
+    ('<m:r><m:rPr><m:sty m:val="p"/></m:rPr><m:t>d</m:t></m:r>',
+     '\\mathrm{d}'),
+    ('<m:r><m:rPr><m:scr m:val="double-struck"/></m:rPr><m:t>R</m:t></m:r>',
+     '\\mathbb{R}'),
+    ('<m:r><m:rPr><m:scr m:val="script"/></m:rPr><m:t>L</m:t></m:r>',
+     '\\mathcal{L}'),
+    ('<m:r><m:rPr><m:scr m:val="fraktur"/></m:rPr><m:t>g</m:t></m:r>',
+     '\\mathfrak{g}'),
+    ('<m:r><m:rPr><m:sty m:val="b"/></m:rPr><m:t>v</m:t></m:r>',
+     '\\mathbf{v}'),
+    ('<m:r><m:t>𝑥𝐀ℝ𝔤</m:t></m:r>',
+     'x\\mathbf{A}\\mathbb{R}\\mathfrak{g}'),
+    ('<m:r><m:t>50%&amp;#_$</m:t></m:r>',
+     '50\\%\\&\\#\\_\\$'),
+    ('<w:del><m:r><m:t>old</m:t></m:r></w:del><m:r><m:t>new</m:t></m:r>',
+     'new'),
+    ('<w:ins><m:r><m:t>new</m:t></m:r></w:ins>',
+     'new'),
+    ('<m:novel><m:e><m:r><m:t>x+y</m:t></m:r></m:e></m:novel>',
+     'x+y'),
+    ('',
+     ''),
+]
+HANCOM = [
+    ('{a+b} over {c+d}', '\\frac{a+b}{c+d}'),
+    ('1 over 2', '\\frac{1}{2}'),
+    ('2over3', '\\frac{2}{3}'),
+    ('x^2', 'x^{2}'),
+    ('x^{2y}', 'x^{2y}'),
+    ('a_i ^2', 'a_{i}^{2}'),
+    ('a_{ij}^{n+1}', 'a_{ij}^{n+1}'),
+    ('x^2y', 'x^{2}y'),
+    ('x sub 1 sup 2', 'x_{1}^{2}'),
+    ('sqrt x', '\\sqrt{x}'),
+    ('sqrt {x^2 + y^2}', '\\sqrt{x^{2}+y^{2}}'),
+    ('root 3 of {x+1}', '\\sqrt[3]{x+1}'),
+    ('root {n} of x', '\\sqrt[n]{x}'),
+    ('n atop k', '{n\\atop k}'),
+    ('int _0 ^1 f(x) dx', '\\int_{0}^{1}f(x)dx'),
+    ('int_{0}^{1} {x^2 dx}', '\\int_{0}^{1}x^{2}dx'),
+    ('iint', '\\iint'),
+    ('oint_C', '\\oint_{C}'),
+    ('sum _{i=1} ^n i^2', '\\sum_{i=1}^{n}i^{2}'),
+    ('sum from {k=1} to n k', '\\sum_{k=1}^{n}k'),
+    ('prod _{i=1} ^{n} a_i', '\\prod_{i=1}^{n}a_{i}'),
+    ('lim _{x -> 0} {sin x} over x', '\\lim_{x\\rightarrow 0}\\frac{\\sin x}{x}'),
+    ('lim from {x rarrow 0} f(x)', '\\lim_{x\\rightarrow 0}f(x)'),
+    ('left ( {1 over 2} right )', '\\left(\\frac{1}{2}\\right)'),
+    ('left [ x right ]', '[x]'),
+    ('left lbrace x right rbrace', '\\{x\\}'),
+    ('left | x right |', '|x|'),
+    ('left ( x right .', '\\left(x\\right.'),
+    ('matrix {a & b # c & d}', '\\begin{matrix}a&b\\\\c&d\\end{matrix}'),
+    ('pmatrix {a & b # c & d}', '\\begin{pmatrix}a&b\\\\c&d\\end{pmatrix}'),
+    ('bmatrix {1&0#0&1}', '\\begin{bmatrix}1&0\\\\0&1\\end{bmatrix}'),
+    ('dmatrix{a&b#c&d}', '\\begin{vmatrix}a&b\\\\c&d\\end{vmatrix}'),
+    ('cases {1 & x>0 # 0 & x<=0}', '\\begin{cases}1&x>0\\\\0&x\\leq0\\end{cases}'),
+    ('eqalign {a &= b # c &= d}', '\\begin{aligned}a&=b\\\\c&=d\\end{aligned}'),
+    ('pile {a # b}', '\\begin{matrix}a\\\\b\\end{matrix}'),
+    ('bar x', '\\bar{x}'),
+    ('bar {AB}', '\\overline{AB}'),
+    ('vec v', '\\vec{v}'),
+    ('hat x', '\\hat{x}'),
+    ('tilde x', '\\tilde{x}'),
+    ('dot x', '\\dot{x}'),
+    ('ddot x', '\\ddot{x}'),
+    ('acute a', '\\acute{a}'),
+    ('grave a', '\\grave{a}'),
+    ('check a', '\\check{a}'),
+    ('arch AB', '\\overset{\\frown}{AB}'),
+    ('dyad A', '\\overleftrightarrow{A}'),
+    ('under x', '\\underline{x}'),
+    ('overline {AB}', '\\overline{AB}'),
+    ('underline x', '\\underline{x}'),
+    ('not =', '\\neq'),
+    ('ALPHA BETA GAMMA', 'A B\\Gamma'),
+    ('alpha beta gamma', '\\alpha\\beta\\gamma'),
+    ('Alpha', 'A'),
+    ('theta vartheta phi varphi', '\\theta\\vartheta\\phi\\varphi'),
+    ('OMEGA omega', '\\Omega\\omega'),
+    ('x times y', 'x\\times y'),
+    ('x div y', 'x\\div y'),
+    ('x cdot y', 'x\\cdot y'),
+    ('+- x', '\\pm x'),
+    ('-+ x', '\\mp x'),
+    ('pm x', '\\pm x'),
+    ('x <= y', 'x\\leq y'),
+    ('x >= y', 'x\\geq y'),
+    ('x leq y geq z', 'x\\leq y\\geq z'),
+    ('x != y', 'x\\neq y'),
+    ('x neq y', 'x\\neq y'),
+    ('x approx y', 'x\\approx y'),
+    ('x cong y', 'x\\cong y'),
+    ('x equiv y', 'x\\equiv y'),
+    ('x propto y', 'x\\propto y'),
+    ('therefore x', '\\therefore x'),
+    ('because x', '\\because x'),
+    ('inf', '\\infty'),
+    ('infty', '\\infty'),
+    ('partial x', '\\partial x'),
+    ('nabla f', '\\nabla f'),
+    ('x in A', 'x\\in A'),
+    ('A owns x', 'A\\ni x'),
+    ('A subset B', 'A\\subset B'),
+    ('A supset B', 'A\\supset B'),
+    ('A subseteq B', 'A\\subseteq B'),
+    ('A supseteq B', 'A\\supseteq B'),
+    ('A cup B cap C', 'A\\cup B\\cap C'),
+    ('A union B inter C', 'A\\cup B\\cap C'),
+    ('forall x exist y', '\\forall x\\exists y'),
+    ('emptyset', '\\emptyset'),
+    ('angle A', '\\angle A'),
+    ('triangle ABC', '\\triangle ABC'),
+    ('f prime', "f'"),
+    ('cdots', '\\cdots'),
+    ('ldots', '\\ldots'),
+    ('vdots', '\\vdots'),
+    ('ddots', '\\ddots'),
+    ('30 DEG', '30^{\\circ}'),
+    ('hbar', '\\hbar'),
+    ('aleph', '\\aleph'),
+    ('larrow rarrow lrarrow', '\\leftarrow\\rightarrow\\leftrightarrow'),
+    ('uparrow downarrow', '\\uparrow\\downarrow'),
+    ('LARROW RARROW LRARROW', '\\Leftarrow\\Rightarrow\\Leftrightarrow'),
+    ('x -> y', 'x\\rightarrow y'),
+    ('mapsto', '\\mapsto'),
+    ('sin x cos y tan z', '\\sin x\\cos y\\tan z'),
+    ('log _2 x', '\\log_{2}x'),
+    ('ln x', '\\ln x'),
+    ('exp x', '\\exp x'),
+    ('max min det gcd', '\\max\\min\\det\\gcd'),
+    ('arcsin x', '\\arcsin x'),
+    ('rm kg', '\\mathrm{kg}'),
+    ('it x', 'x'),
+    ('bold v', '\\mathbf{v}'),
+    ('"속도" = v', '\\text{속도}=v'),
+    ('속도 = 거리 over 시간', '\\text{속도}=\\frac{\\text{거리}}{\\text{시간}}'),
+    ('a ~ b', 'a\\;b'),
+    ('a ` b', 'a\\,b'),
+    ('a # b', '\\begin{aligned}a\\\\b\\end{aligned}'),
+    ('LSUB 6 LSUP 14 C', '{}_{6}^{14}C'),
+    ('rel <-> {a} {b}', '\\xleftrightarrow[{b}]{a}'),
+    ('buildrel a over b', '\\overset{over}{a}b'),
+    ('bigg ( x bigg )', '\\bigg(x\\bigg)'),
+    ('color {255,0,0} x', 'x'),
+    ('H _2 O', 'H_{2}O'),
+    ('E=mc^2', 'E=mc^{2}'),
+    ('x = {-b +- sqrt{b^2 -4ac}} over {2a}', 'x=\\frac{-b\\pm\\sqrt{b^{2}-4ac}}{2a}'),
+    ('50%', '50\\%'),
+    ('a_1,a_2,cdots,a_n', 'a_{1},a_{2},\\cdots,a_{n}'),
+    ('left . {df} over {dx} right | _{x=0}', '\\left.\\frac{df}{dx}\\right|_{x=0}'),
+    ('{ { a', 'a'),
+    ('a over over b', '\\frac{a}{over}b'),
+    ('} x', 'x'),
+    ('left ( matrix {1 & 2', '\\left(\\begin{matrix}1&2\\end{matrix}\\right.'),
+    ('over', '\\frac{}{}'),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("inside", "latex"), OMML)
+def test_words_equations_become_latex(inside: str, latex: str) -> None:
+    assert read(inside) == latex
+
+
+@pytest.mark.parametrize(("script", "latex"), HANCOM)
+def test_hanguls_scripts_become_latex(script: str, latex: str) -> None:
+    assert hancom(script) == latex
+
+
+def test_structures_within_structures_stay_whole() -> None:
+    fraction = f"<m:f><m:num>{r('1')}</m:num><m:den>{r('x')}</m:den></m:f>"
+    root = f"<m:rad><m:radPr><m:degHide m:val='1'/></m:radPr><m:deg/>{e(fraction)}</m:rad>"
+    assert read(f"<m:sSup>{e(f'<m:d>{e(root)}</m:d>')}<m:sup>{r('2')}</m:sup></m:sSup>") == (
+        r"\left(\sqrt{\frac{1}{x}}\right)^{2}"
+    )
+
+
+def test_the_strict_namespace_is_read_too() -> None:
+    inside = f"<m:f><m:num>{r('a')}</m:num><m:den>{r('b')}</m:den></m:f>"
+    assert read(inside, "http://purl.oclc.org/ooxml/officeDocument/math") == r"\frac{a}{b}"
+
+
+def test_an_equation_is_marked_in_the_text() -> None:
+    root = etree.fromstring(f'<m:oMath xmlns:m="{MATH}">{r("x")}</m:oMath>')
+    assert equation(root) == "[math: x]"
+    assert equation(etree.fromstring("<equation><script>a over b</script></equation>")) == r"[math: \frac{a}{b}]"
+    assert equation(etree.fromstring("<equation><script> </script></equation>")) == ""
+
+
+WORDS = [
+    "over",
+    "sqrt",
+    "{",
+    "}",
+    "^",
+    "_",
+    "left",
+    "right",
+    "(",
+    ")",
+    "[",
+    "]",
+    "matrix",
+    "pmatrix",
+    "cases",
+    "sum",
+    "int",
+    "from",
+    "to",
+    "a",
+    "b",
+    "12",
+    "&",
+    "#",
+    "~",
+    "`",
+    '"',
+    "bar",
+    "vec",
+    "root",
+    "of",
+]
+WORDS += [
+    "LSUB",
+    "rel",
+    "not",
+    "eqalign",
+    "pile",
+    "속도",
+    "lim",
+    "alpha",
+    "ALPHA",
+    "->",
+    "<=",
+    "bigg",
+    "color",
+    "rm",
+    "times",
+    "atop",
+    ",",
+    ".",
+    "|",
+    "lbrace",
+]
+
+
+def test_any_script_is_read_soon_with_braces_in_pairs() -> None:
+    chance = random.Random(7)
+    for _ in range(3000):
+        script = " ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 30)))
+        latex = hancom(script).replace(r"\\", "").replace(r"\{", "").replace(r"\}", "")
+        assert latex.count("{") == latex.count("}"), script
+        for word in ("12", "속도"):
+            assert latex.count(word) >= (word in script.split()), script
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["{" * 100_000, "left ( " * 30_000, "matrix { " * 20_000, "over " * 30_000, "x^" * 50_000, "a over " * 30_000,
+     "sqrt " * 50_000, "left { matrix", "matrix left", "x" * 1_000_000, "_^" * 50_000, "& # " * 50_000],
+    ids=lambda script: script[:12],
+)  # fmt: skip
+def test_no_script_hangs_or_ends_the_reading(script: str) -> None:
+    began = time.process_time()
+    assert isinstance(hancom(script), str)
+    assert time.process_time() - began < 10  # seconds; they take less than one
+
+
+def test_deep_nesting_is_read_as_text() -> None:
+    inside = r("x")
+    for _ in range(100):
+        inside = f"<m:rad><m:deg/>{e(inside)}</m:rad>"
+    assert "x" in read(inside)
+
+
+ARGUMENTS = {
+    "f": ["num", "den"], "sSup": ["e", "sup"], "sSub": ["e", "sub"], "rad": ["deg", "e"], "d": ["e", "e"], "acc": ["e"],
+    "nary": ["sub", "sup", "e"], "func": ["fName", "e"], "limLow": ["e", "lim"], "eqArr": ["e", "e"], "bar": ["e"],
+    "groupChr": ["e"], "box": ["e"], "novel": ["e", "odd"], "sPre": ["sub", "sup", "e"], "sSubSup": ["e", "sub", "sup"],
+}  # fmt: skip
+
+
+def test_no_word_of_a_random_tree_is_lost() -> None:
+    chance = random.Random(3)
+
+    def tree(depth: int) -> str:
+        if depth == 0 or chance.random() < 0.2:
+            words.append(f"w{len(words)}q")
+            return r(words[-1])
+        tag = chance.choice(list(ARGUMENTS))
+        inside = "".join(f"<m:{name}>{tree(depth - 1)}</m:{name}>" for name in ARGUMENTS[tag])
+        stray = tree(0) if chance.random() < 0.2 else ""  # which no structure should hold
+        return f"<m:{tag}>{inside}{stray}</m:{tag}>"
+
+    for _ in range(500):
+        words: list[str] = []
+        latex = read(tree(5))
+        assert [word for word in words if word not in latex] == []
