@@ -21,7 +21,17 @@ MAX_REPEATED = 100  # cells or rows that stand once in the file and show the sam
 _SKIPPED = frozenset({"tracked-changes", "ruby-text", "page-number", "page-count", "sequence-decls"})
 _CHARACTERS = {"tab": "\t", "line-break": "\n"}
 _PROPERTIES = {"initial-creator": "author", "creation-date": "created", "date": "modified"}
-_TAGS = ("p", "h", "list", "numbered-paragraph", "table", "section", "table-of-content", "bibliography", "frame")
+_TAGS: tuple[str, ...] = (
+    "p",
+    "h",
+    "list",
+    "numbered-paragraph",
+    "table",
+    "section",
+    "table-of-content",
+    "bibliography",
+    "frame",
+)
 _TAGS += ("custom-shape", "g")
 
 

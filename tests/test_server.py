@@ -1113,8 +1113,8 @@ def test_half_an_emoji_is_answered(server: Server) -> None:
     """JavaScript clients send lone surrogates; the SDK drops such frames, and the client would wait for ever."""
     for query in ("\\ud83d", "예산 \\ud83d\\ud83d", "\\\\ud800 \\udc00", "\\ud83d\\ude00 예산"):
         server.send((_CALL % ('"half"', f'{{"query":"{query}"}}')).encode())
-        answer = server.receive()
-        assert answer["id"] == "half"
+        while (answer := server.receive()).get("id") != "half":
+            pass  # what an earlier test did not wait for
         assert not answer["result"]["isError"]
 
 
