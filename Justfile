@@ -38,9 +38,9 @@ test *ARGS:
     {{ run }} python tests/engines.py
     {{ run }} pytest -n 2 "$@"
 
-# mutate good documents, and see that none hangs or kills the indexer: just fuzz --count 20000
+# mutate good documents 20,000 times, and see that none hangs or kills the indexer
 fuzz *ARGS:
-    {{ run }} python bench/fuzz.py "$@"
+    {{ run }} python bench/fuzz.py --count 20000 "$@"
 
 # how much of documents' words comes through: generated ones, or just fidelity --folder DIR against other programs
 fidelity *ARGS:
