@@ -103,6 +103,8 @@ def _lay_out(blocks: Sequence[Block]) -> _Layout:
 
 # --- sections ---
 
+ASIDE = frozenset({"header", "footer", "comments", "endnotes"})  # at the end of a document, under none of its headings
+
 
 def _sections(blocks: Sequence[Block]) -> Iterator[_Section]:
     """Divide at each heading and each change of place. The heading path carries over places (a title spans pages)."""
@@ -114,7 +116,8 @@ def _sections(blocks: Sequence[Block]) -> Iterator[_Section]:
         if section is None or block.kind == "heading" or block.place != section.place:
             if section is not None:
                 yield section
-            section = _Section(number, number, block.place, [tuple(text for _, text in path)])
+            headings = () if block.place in ASIDE else tuple(text for _, text in path)
+            section = _Section(number, number, block.place, [headings])
         section.last = number + 1
         section.has_body |= block.kind != "heading"
     if section is not None:

@@ -375,3 +375,13 @@ def test_any_text_gives_terms_without_white_space(text: str) -> None:
     terms = words(text)
     assert all(term and not term.isspace() and " " not in term for term in terms)
     assert words(" ".join(terms)) is not None
+
+
+def test_what_stands_beside_the_body_is_under_no_heading() -> None:
+    blocks = [
+        Block("heading", "Budget", level=1),
+        Block("text", "Travel is capped."),
+        Block("text", "[^1]: In won.", "footnotes"),
+        Block("text", "Association of Readers", "header"),
+    ]
+    assert [chunk.location for chunk in make_chunks(blocks, Sizes())] == ["Budget", "footnotes, Budget", "header"]
