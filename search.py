@@ -14,11 +14,12 @@ first vector. This file changes nothing on disk.
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from .chunks import has_cjk, is_cjk, words
-from .config import Config, Embedding, SeogaError, scrub
+from .config import Config, Embedding, SeogaError, key_variable, scrub
 from .store import Filters, Generation, Store, StoredChunk, indexed_text, name_words
 
 if TYPE_CHECKING:
@@ -270,7 +271,10 @@ class Vectors:
 class Meaning:
     """Keeps what searching by meaning needs from one search to the next. Safe to share between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Mapping[str, str] | None = None) -> None:
+        """`keys` holds keys that were given to this process, by the names of the environment's variables."""
+        self._keys = {} if keys is None else keys
+        self.refused: set[str] = set()  # variables whose key a provider wanted, or did not accept
         self._turn = threading.Lock()
         self._sets: WeakKeyDictionary[Store, tuple[tuple[int, int], int, VectorSet]] = WeakKeyDictionary()
         self._embedders: dict[Embedding, Embedder] = {}
@@ -291,14 +295,14 @@ class Meaning:
 
     def _embed(self, config: Config, generation: Generation, text: str) -> NDArray[np.float32]:
         """Embed a query with what made the generation, whatever model config.json names by now: (d,) float32."""
-        from .providers import SEARCHING, Outage, make_embedder
+        from .providers import SEARCHING, Outage, Refused, make_embedder
 
         settings, now = Embedding(**generation.settings), config.embedding
         if (now.provider, now.model, now.dimension) == (settings.provider, settings.model, settings.dimension):
             settings = now  # an address or a key that was put right counts at once
         with self._turn:
             if (embedder := self._embedders.get(settings)) is None:
-                made = make_embedder(settings, policy=SEARCHING)
+                made = make_embedder(settings, policy=SEARCHING, key=self._key)
                 assert made is not None
                 embedder = self._embedders[settings] = made
         if (made_by := embedder.fingerprint()) != generation.fingerprint:
@@ -310,11 +314,17 @@ class Meaning:
             raise why
         try:
             vector: NDArray[np.float32] = embedder.embed([text], "query")[0]
+        except Refused:
+            self.refused.add(key_variable(settings.api_key_preset or settings.provider))
+            raise
         except Outage as error:
             if time.monotonic() - began > SLOW_SECONDS:
                 self._resting[settings] = (time.monotonic() + REST_SECONDS, error.with_traceback(None))
             raise
         return vector
+
+    def _key(self, variable: str) -> str | None:
+        return self._keys.get(variable) or os.environ.get(variable)
 
     def close(self) -> None:
         with self._turn:

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from pydantic import ValidationError
 
+MAX_ASKED = 3  # times that one key is asked for
 MAX_NEIGHBOURS = 20  # chunks on either side
 MAX_NOTES, NOTE_CHARS = 12, 400  # of one answer, of one note
 MAX_FACTS_TOKENS = 3_000  # of a document's metadata
@@ -75,6 +77,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
     """Make the MCP server that offers `tools`; `read_only` leaves out those that change something."""
     from typing import Annotated
 
+    from anyio import sleep
     from anyio.to_thread import run_sync
     from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.server.mcpserver import Context, MCPServer
@@ -90,7 +93,10 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
         Tool,
         ToolAnnotations,
     )
-    from pydantic import BeforeValidator, Field, ValidationError
+    from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+    class _Key(BaseModel):
+        key: str = Field(title="API key", description="As the provider gave it to you.", max_length=1000)
 
     class Server(MCPServer):
         """The SDK's server, with refusals in words that a model can act on."""
@@ -164,8 +170,30 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
         """
         return answered(tools.list_knowledge_bases, _plain)
 
+    asked: Counter[str] = Counter()  # variable -> how often its key was asked for
+
+    async def ask_for_key(variable: str, context: Context[Any, Any]) -> bool:
+        """Ask the person for a key, if their client can; tell whether there is one to try."""
+        asked[variable] += 1
+        if asked[variable] > MAX_ASKED:
+            return False
+        message = (
+            f"Searching by meaning needs the key that {variable} stands for (there is none, or it was refused). It is "
+            "kept in memory until this server ends. Without it, words alone are searched."
+        )
+        try:
+            answer = await context.elicit(message, _Key)
+        except Exception:  # noqa: BLE001 - whatever keeps a client from being asked: results come without the key
+            asked[variable] = MAX_ASKED
+            return False
+        key = answer.data.key.strip() if answer.action == "accept" else ""
+        asked[variable] = asked[variable] if key else MAX_ASKED
+        tools.keys |= {variable: key} if key else {}
+        return bool(key)
+
     @server.tool(title="Search documents", annotations=reads)
-    def search_documents(
+    async def search_documents(
+        context: Context[Any, Any],
         query: Annotated[
             str,
             Field(
@@ -199,10 +227,17 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
         Next: get_document_chunk for what surrounds a passage, read_file for the document, or search again in other
         words if the results don't fit.
         """
-        return answered(
-            lambda: tools.search_documents(query, kb_id, top_k, threshold, search_mode, path_prefix, file_type),
-            _search_form,
-        )
+
+        def work() -> CallToolResult:
+            return answered(
+                lambda: tools.search_documents(query, kb_id, top_k, threshold, search_mode, path_prefix, file_type),
+                _search_form,
+            )
+
+        result = await run_sync(work)
+        while (variable := tools.wanted_key()) and await ask_for_key(variable, context):
+            result = await run_sync(work)
+        return result
 
     @server.tool(title="Find similar documents", annotations=reads)
     def find_similar(
@@ -257,12 +292,23 @@ def make_server(tools: Tools, *, read_only: bool = False) -> "MCPServer":
         return answered(lambda: tools.read_file(path, start_line, end_line, kb_id), _file_form)
 
     @server.tool(title="Index information", annotations=reads)
-    def get_index_info(kb_id: KbId = None) -> Annotated[CallToolResult, IndexInfos]:
+    async def get_index_info(
+        context: Context[Any, Any],
+        kb_id: KbId = None,
+        wait_seconds: Annotated[
+            int, Field(description="Answer once indexing is over, after so many seconds at the latest.", ge=0, le=50),
+            number,
+        ] = 0,
+    ) -> Annotated[CallToolResult, IndexInfos]:  # fmt: skip
         """Tell how complete the index is: totals, progress of a running indexer, failed and skipped files with reasons.
 
         Use it when a document seems to be missing from search, or to see how far indexing is.
         """
-        return answered(lambda: tools.get_index_info(kb_id), _plain)
+        deadline = time.monotonic() + wait_seconds
+        while (left := deadline - time.monotonic()) > 0 and (far := await run_sync(tools.progress, kb_id)):
+            await context.report_progress(far.get("done") or 0, far.get("total"), far.get("stage"))
+            await sleep(min(left, 1))
+        return await run_sync(lambda: answered(lambda: tools.get_index_info(kb_id), _plain))
 
     @server.tool(title="Check for changes", annotations=reads)
     def check_changes(

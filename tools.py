@@ -243,7 +243,8 @@ class Tools:
     def __init__(self, base: Path) -> None:
         self.base = base
         self._stores: dict[str, tuple[tuple[int, int], Store]] = {}
-        self._meaning = Meaning()
+        self.keys: dict[str, str] = {}  # variable -> a key that the person gave to this process; nowhere else
+        self._meaning = Meaning(self.keys)
         self._rerankers: dict[Rerank, Reranker] = {}
         self._turn = threading.Lock()
         self.queue = Queue(base)
@@ -441,6 +442,13 @@ class Tools:
         configs, notes = self.configs(kb_id)
         return IndexInfos([self.index_info(config) for config in configs], notes)
 
+    def progress(self, kb_id: str | None) -> dict[str, Any]:
+        """Return what is known of a run that is going on, or about to; empty when all is done."""
+        ids = [config.id for config in self.configs(kb_id)[0]]
+        running = next(filter(None, (read_indexer(self.base / id) for id in ids)), None)
+        waits = any(entry["kb_id"] in ids and not entry.get("deferred") for entry in self.queue.entries())
+        return running or ({"stage": "waiting in the queue"} if waits and is_alive(self.base) else {})
+
     def index_info(self, config: Config) -> IndexInfo:
         folders = [display_path(source) for source in config.sources]
         progress = read_indexer(config.folder)
@@ -503,6 +511,10 @@ class Tools:
         counts = {name: len(paths) for name, paths in lists.items()}
         shown = {name: paths[:MAX_LISTED] for name, paths in lists.items()}
         return Changes(config.id, counts, **shown, stale=stale, notes=notes + difference.notes)
+
+    def wanted_key(self) -> str:
+        """Return the variable of a key that a provider refused or missed since the last call, or ""."""
+        return self._meaning.refused.pop() if self._meaning.refused else ""
 
     # --- what changes something ---
 
