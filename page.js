@@ -22,12 +22,19 @@ async function ask(path) {
 
 function marked(text, terms) {
   const pre = make("pre");
-  const words = terms.filter((term) => term.length > 1).sort((a, b) => b.length - a.length);
-  const pattern = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
-  if (!pattern) return make("pre", text);
-  text.split(new RegExp(`(${pattern})`, "giu")).forEach((part, at) => {
-    pre.append(at % 2 ? make("mark", part) : document.createTextNode(part));
-  });
+  const low = text.toLowerCase();
+  const hits = new Uint8Array(text.length); // 1 for a character that is marked: pairs of Korean syllables overlap
+  for (const term of low.length === text.length ? terms : []) {
+    for (let at = term.length > 1 ? low.indexOf(term) : -1; at >= 0; at = low.indexOf(term, at + 1)) {
+      hits.fill(1, at, at + term.length);
+    }
+  }
+  for (let from = 0, at = 1; at <= text.length; at++) {
+    if (at < text.length && hits[at] === hits[from]) continue;
+    const part = text.slice(from, at);
+    pre.append(hits[from] ? make("mark", part) : document.createTextNode(part));
+    from = at;
+  }
   return pre;
 }
 

@@ -297,7 +297,8 @@ def test_a_person_searches_by_keyboard(server: Server, browser: Any, scheme: str
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.goto(server.url)
-    page.keyboard.type("walnut")  # the search box has the focus
+    page.wait_for_function("document.activeElement.name === 'q'")  # nobody has to reach for the mouse
+    page.keyboard.type("walnut")
     page.keyboard.press("Enter")
     page.wait_for_selector("article")
     assert page.inner_text("article h3") == "a.md, Budget"
@@ -330,9 +331,18 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
+def test_a_korean_word_is_marked_whole(server: Server, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(f"{server.url}/?q=월요일")
+    page.wait_for_selector("article")
+    assert page.inner_text("article mark") == "월요일"
+    page.close()
+
+
 def test_the_page_asks_for_the_token_and_then_opens(closed: Server, browser: Any) -> None:
     page = browser.new_page()
     page.goto(closed.url)
+    page.wait_for_function("document.activeElement.name === 'token'")
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector(".base")
