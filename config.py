@@ -233,6 +233,37 @@ def readable_configs(base: Path) -> tuple[list[Config], list[str]]:
     return configs, faults
 
 
+def log_folder(base: Path) -> Path:
+    """Return where logs go: the platform's place, or beside the knowledge bases if their place was chosen."""
+    import platformdirs
+
+    usual = os.path.abspath(platformdirs.user_data_dir("seoga", appauthor=False))
+    return Path(platformdirs.user_log_dir("seoga", appauthor=False)) if str(base) == usual else base / ".logs"
+
+
+def log_to_file(base: Path, name: str) -> None:
+    """Have what `seoga.*` logs written to a file too, of 1 MB at most and two before it; never a document's text.
+
+    Without a place to write it all goes to standard error alone.
+    """
+    import logging
+    from logging.handlers import RotatingFileHandler
+
+    logger = logging.getLogger(__package__)
+    try:
+        log_folder(base).mkdir(parents=True, exist_ok=True)
+        path = log_folder(base) / f"{name}.log"
+        to_file = RotatingFileHandler(path, maxBytes=1024 * 1024, backupCount=2, encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    to_file.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    to_stderr = logging.StreamHandler()
+    to_stderr.setLevel(logging.WARNING)
+    for handler in (to_file, to_stderr):
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
 # --- config.json: reading, checking, writing ---
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -31,6 +32,7 @@ from .config import (
     base_folder,
     find_kb,
     load_config,
+    log_to_file,
     scrub,
     write_atomically,
 )
@@ -41,6 +43,7 @@ from .server import serve
 from .store import LockedError, Store
 from .tools import IndexInfo, SearchHit, SearchResults, Tools, forget, homeless, register
 
+log = logging.getLogger(f"{__package__}.rag")  # also where this file is `__main__`
 DONE, FAILED, CANCELLED, LOCKED = 0, 1, 2, 3
 SNIPPET_CHARS = 280
 DEFAULT_PORT = 8765  # of serve --transport http
@@ -584,6 +587,8 @@ def _print_figures(measured: Evaluation) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    log_to_file(base_folder(args.base_path), "serve")
+    log.info("serve, %s, seoga %s", args.transport, VERSION)
     how = {"read_only": args.read_only, "watch": args.watch}
     if args.transport == "http":
         from .web import serve_http
@@ -596,7 +601,13 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _exec_queue(args: argparse.Namespace) -> int:
     path = Path(args.queue_file).absolute()
-    return work_through(Queue(path.parent, path.name), sweep_all=args.sweep_all, say=_say)
+    log_to_file(path.parent, "queue")  # started in the background, nobody sees what it says
+
+    def say(text: str) -> None:
+        log.info("%s", text)
+        _say(text)
+
+    return work_through(Queue(path.parent, path.name), sweep_all=args.sweep_all, say=say)
 
 
 def _smoke_ocr(args: argparse.Namespace) -> int:

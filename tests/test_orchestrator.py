@@ -345,6 +345,15 @@ def test_cancelling_drops_what_waits_and_stops_what_runs(queue: Queue, base: Pat
     assert queue.entries() == []
 
 
+def test_what_happened_in_the_background_is_in_the_log(queue: Queue, base: Path, slow: None) -> None:
+    make(base, "kb", a_txt="the text of a document")
+    queue.enqueue("kb")
+    assert start(base).wait(DEADLINE_SECONDS) == DONE
+    log = (base / ".logs" / "queue.log").read_text(encoding="utf-8")
+    assert "INFO kb: done." in log
+    assert "the text of a document" not in log
+
+
 def test_a_request_made_as_the_last_work_ends_is_not_forgotten(base: Path) -> None:
     config = make(base, "kb", a_txt="walnut")
     queue = Queue(base)
