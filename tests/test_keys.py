@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,9 @@ def search(base: Path, answers: list[ElicitResult], searches: list[dict[str, Any
         return answers[min(len(messages), len(answers)) - 1]
 
     async def work() -> list[Any]:
-        tools = Tools(base)
-        try:
+        with closing(Tools(base)) as tools:
             async with Client(make_server(tools), mode="legacy", elicitation_callback=asked) as client:
                 found = [await client.call_tool("search_documents", {"query": "walnut", **more}) for more in searches]
-        finally:
-            tools.close()
         return [answer.structured_content for answer in found]
 
     return messages, anyio.run(work)
@@ -101,8 +99,9 @@ def test_who_does_not_want_to_give_it_is_not_asked_again(base: Path, action: Any
 
 def test_a_client_that_can_not_be_asked_gets_results_all_the_same(base: Path) -> None:
     async def work() -> Any:
-        async with Client(make_server(Tools(base))) as client:
-            return (await client.call_tool("search_documents", {"query": "walnut"})).structured_content
+        with closing(Tools(base)) as tools:
+            async with Client(make_server(tools)) as client:
+                return (await client.call_tool("search_documents", {"query": "walnut"})).structured_content
 
     found = anyio.run(work)
     assert len(found["results"]) == 1
@@ -118,9 +117,9 @@ def test_progress_is_told_while_one_waits_for_an_indexer(base: Path) -> None:
         seen.append((done, total, message))
 
     async def work() -> Any:
-        async with Client(make_server(Tools(base))) as client:
-            with writer_lock(base / "kb"):
-                write_indexer(base / "kb", {"stage": "reading", "done": 3, "total": 12})
+        with closing(Tools(base)) as tools, writer_lock(base / "kb"):
+            write_indexer(base / "kb", {"stage": "reading", "done": 3, "total": 12})
+            async with Client(make_server(tools)) as client:
                 return await client.call_tool("get_index_info", {"wait_seconds": 2}, progress_callback=told)
 
     assert not anyio.run(work).is_error
