@@ -451,7 +451,7 @@ def _split(text: str) -> list[str]:
             break
         parts.append(found)
         rest = rest[len(found) :]
-    whole = not parts or _word(rest) or len(rest) == 1 or rest.isupper() or (parts and parts[-1] in _FONT_WORDS)
+    whole = not parts or _word(rest) or len(rest) == 1 or rest.isupper() or parts[-1] in _FONT_WORDS
     return [*parts, rest] if whole else [text]
 
 
