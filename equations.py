@@ -86,6 +86,7 @@ _MATRICES |= {(r"\{", r"\}"): "Bmatrix", (r"\{", "."): "cases"}
 _TALL = re.compile(r"\\(?:d?frac|binom|begin|sum|prod|coprod|o?i*nt|big|left|middle|sqrt|over|under|atop)")
 _INNER = r"(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"  # balanced braces, as deep as they are met
 _STACK = re.compile(rf"\{{({_INNER}?)\\atop ({_INNER})\}}")
+_TEXTS = re.compile(r"\\text\{[^{}]*\}(?: ?\\text\{[^{}]*\})+")
 _SCRIPTED = re.compile(rf"[\^_]\{{{_INNER}\}}\Z|'\Z")
 
 # --- LaTeX ---
@@ -155,7 +156,7 @@ def _stacked(over: str, body: str, under: str = "") -> str:
 
 def _finish(latex: str) -> str:
     r"""Make it one line, join texts, and name square brackets that have no partner."""
-    latex = re.sub(r"(\\text\{[^{}]*)\}( ?)\\text\{", r"\1\2", " ".join(latex.split()))
+    latex = _TEXTS.sub(lambda run: re.sub(r"\}( ?)\\text\{", r"\1", run[0]), " ".join(latex.split()))
     marks, opened = list(latex), list[int]()
     for at, mark in enumerate(latex):
         if mark == "[":
@@ -217,8 +218,7 @@ _RUN_FONTS |= {"monospace": "mathtt", "p": "mathrm", "b": "mathbf", "bi": "mathb
 _GROUP_CHARS = {("⏟", "bot"): r"\underbrace", ("⏞", "top"): r"\overbrace"}
 for _char, _arrow in (("→", "right"), ("←", "left"), ("↔", "leftright")):
     _GROUP_CHARS |= {(_char, "top"): rf"\over{_arrow}arrow", (_char, "bot"): rf"\x{_arrow}arrow"}
-
-
+# The arguments of each structure; `e` of the others.
 _ARGUMENTS = {"f": "num den", "func": "fName e", "limLow": "e lim", "limUpp": "e lim", "m": "mr", "nary": "sub sup e"}
 _ARGUMENTS |= {"rad": "deg e", "sPre": "sub sup e", "sSub": "e sub", "sSubSup": "e sub sup", "sSup": "e sup"}
 

@@ -9,6 +9,7 @@ import time
 import pytest
 from lxml import etree
 
+from seoga.chunks import _equations
 from seoga.equations import hancom, omml
 from seoga.office import equation
 
@@ -278,6 +279,69 @@ HANCOM = [
     ('over', '\\frac{}{}'),
 ]
 # fmt: on
+
+BRACED = f"<m:groupChr>{e(r('ab'))}</m:groupChr>"
+X_1 = f"<m:sSub>{e(r('x'))}<m:sub>{r('1')}</m:sub></m:sSub>"
+TEXTS = [  # a run's text, or one structure around x
+    (r("x² y₁ z⁻¹ aₙ"), r"x^{2} y_{1} z^{-1} a_{n}"), (r("f′(x)"), "f'(x)"), (r("90° 25℃"), r"90^{\circ} 25^{\circ}\mathrm{C}"),
+    (r("𝟏𝛂𝓛𝕏𝖠𝚊"), r"\mathbf{1}\boldsymbol{\alpha}\mathcal{L}\mathbb{X}\mathsf{A}\mathtt{a}"), (r("ϵεφϕϑϱς"), r"\epsilon\varepsilon\varphi\phi\vartheta\varrho\varsigma"),
+    (r("ΑΒ ο"), "AB o"), (r("a−b⋅c∗d"), r"a-b\cdot c*d"), (r("⇔↦↑⇌"), r"\Leftrightarrow\mapsto\uparrow\rightleftharpoons"), (r("∴∵∠△⊥∥"), r"\therefore\because\angle\triangle\bot\parallel"),
+    (r("…⋯⋮⋱"), r"\ldots\cdots\vdots\ddots"), (r("⊊⊉∉∅"), r"\subsetneq\nsupseteq\notin\emptyset"), (r("a\u2061b\u200bc"), "abc"), (r("{a}~^"), r"\{a\}\sim\wedge"), (r("[0,1)"), r"\lbrack 0,1)"),
+    (r("lim sin lcm dx"), r"\lim \sin \operatorname{lcm} dx"), (r("수열 의 합"), r"\text{수열 의 합}"), (r("a_1% of", "<m:rPr><m:nor/></m:rPr>"), r"\text{a\_1\% of}"), (r("ℏℓℵ∞"), r"\hbar\ell\aleph\infty"),
+    (r("sin", '<m:rPr><m:sty m:val="p"/></m:rPr>'), r"\sin"), (r("H2", '<m:rPr><m:sty m:val="p"/></m:rPr>'), r"\mathrm{H}2"), (r("0α", '<m:rPr><m:sty m:val="bi"/></m:rPr>'), r"\mathbf{0}\boldsymbol{\alpha}"),
+    *((f"<m:acc><m:accPr><m:chr m:val='{char}'/></m:accPr>{e(r(body))}</m:acc>", latex) for char, body, latex in [
+        ("\u0302", "AB", r"\widehat{AB}"), ("\u0303", "AB", r"\widetilde{AB}"), ("\u0304", "x", r"\bar{x}"), ("\u0305", "x", r"\overline{x}"), ("\u20d7", "AB", r"\overrightarrow{AB}"),
+        ("\u0301", "x", r"\acute{x}"), ("\u0300", "x", r"\grave{x}"), ("\u0306", "x", r"\breve{x}"), ("\u030c", "x", r"\check{x}"), ("\u030a", "x", r"\mathring{x}"), ("\u20db", "x", r"\dddot{x}"),
+        ("\u20d6", "x", r"\overleftarrow{x}"), ("\u20e1", "x", r"\overleftrightarrow{x}"), ("\u0332", "x", r"\underline{x}"), ("⌒", "AB", r"\overset{⌒}{AB}"), ("\u0302", "α", r"\hat{\alpha}")]),
+    *((f"<m:nary><m:naryPr><m:chr m:val='{char}'/></m:naryPr><m:sub>{r('D')}</m:sub><m:sup/>{e(r('f'))}</m:nary>", rf"\{name}_{{D}}f") for char, name in zip(
+        "∏∐∬∭∮⋃⋂⋁⋀⨁⨂", ["prod", "coprod", "iint", "iiint", "oint", "bigcup", "bigcap", "bigvee", "bigwedge", "bigoplus", "bigotimes"], strict=True)),
+    *((f"<m:d><m:dPr><m:begChr m:val='{left}'/><m:endChr m:val='{right}'/></m:dPr>{e(r('x'))}</m:d>", latex) for left, right, latex in [
+        ("⟨", "⟩", r"\langle x\rangle"), ("⌈", "⌉", r"\lceil x\rceil"), ("", "|", r"\left.x\right|"), ("(", "", r"\left(x\right."), ("[", ")", r"\lbrack x)"), ("]", "[", r"\rbrack x\lbrack")]),
+    *((f"<m:groupChr><m:groupChrPr><m:chr m:val='{char}'/><m:pos m:val='{at}'/></m:groupChrPr>{e(r('ab'))}</m:groupChr>", latex) for char, at, latex in [
+        ("→", "top", r"\overrightarrow{ab}"), ("→", "bot", r"\xrightarrow{ab}"), ("←", "bot", r"\xleftarrow{ab}"), ("⏜", "top", r"\overset{\frown}{ab}"), ("⇒", "bot", r"\underset{\Rightarrow}{ab}")]),
+    (f"<m:d><m:dPr><m:sepChr m:val=','/></m:dPr>{e(r('a'))}{e(r('b'))}</m:d>", "(a,b)"), (f"<m:phant><m:phantPr><m:show m:val='0'/></m:phantPr>{e(r('x'))}</m:phant>", r"\phantom{x}"),
+    (f"<m:limLow>{e(r('x'))}<m:lim>{r('y')}</m:lim></m:limLow>", r"\underset{y}{x}"), (f"<m:limLow>{e(r('max'))}<m:lim>{r('i')}</m:lim></m:limLow>", r"\max_{i}"),
+    (f"<m:limLow>{e(BRACED)}<m:lim>{r('3')}</m:lim></m:limLow>", r"\underbrace{ab}_{3}"), (f"<m:func><m:fName>{r('rot')}</m:fName>{e(r('F'))}</m:func>", r"\operatorname{rot}F"),
+    (f"<m:sSup>{e(X_1)}<m:sup>{r('2')}</m:sup></m:sSup>", r"{x_{1}}^{2}"), (f"<m:sSup>{e(r('f'))}<m:sup>{r('′')}</m:sup></m:sSup>", "f'"),
+    (f"<m:eqArr>{e(r('x#(1)'))}</m:eqArr>", r"\begin{aligned}x\qquad (1)\end{aligned}"), (f"<m:rad><m:deg>{r('[n]')}</m:deg>{e(r('x'))}</m:rad>", r"\sqrt[{[n]}]{x}"),
+    (f"<x:AlternateContent xmlns:x='urn:x'><x:Choice>{r('new')}</x:Choice><x:Fallback>{r('old')}</x:Fallback></x:AlternateContent>", "new"),
+]  # fmt: skip
+SCRIPTS = [
+    ("11 over20", r"\frac{11}{20}"), ("x=2a over 3b", r"x=\frac{2a}{3b}"), ("a + b over c", r"a+\frac{b}{c}"), ("f(x) over g(x)", r"\frac{f(x)}{g(x)}"), ("1 over -2", r"\frac{1}{-2}"), ("a {b}over{c}", r"a\frac{b}{c}"),
+    ("10a^3 over b^2 times b^3 over 2a =(2a^2 over b)^3", r"\frac{10a^{3}}{b^{2}}\times\frac{b^{3}}{2a}=\left(\frac{2a^{2}}{b}\right)^{3}"), ("1TIMES10^-14", r"1\times10^{-14}"), ("e^-x", "e^{-x}"),
+    ("lim_N->inf 1 over N sum_n=1^N n", r"\lim_{N\rightarrow\infty}\frac{1}{N}\sum_{n=1}^{N}n"), ("int from 0 to 3 ^3sqrt{x^2 +1}dx", r"\int_{0}^{3}\sqrt[3]{x^{2}+1}dx"), ("x^2^3", "x^{2}{}^{3}"), ("{a+b}^2", "{a+b}^{2}"),
+    ("rm{bar EG}over{bar BH} = it{m}over{n}", r"\frac{\overline{\mathrm{EG}}}{\overline{\mathrm{BH}}}=\frac{m}{n}"), ("rm 2H_2 O", r"2\mathrm{H}_{2}\mathrm{O}"), ("{rm A} B", r"\mathrm{A}B"), ("bold {v alpha}", r"\mathbf{v}\boldsymbol{\alpha}"),
+    ("rmKOH LEFT ( itaq RIGHT )", r"\mathrm{KOH}(aq)"), ("a timesm simZ", r"a\times m\sim Z"), ("root3 y", r"\sqrt{3}y"), ("bar {F primeF}", r"\overline{F'F}"), ("cdotscdots", r"\cdots\cdots"), ("f(x)= logx+sintheta", r"f(x)=\log x+\sin\theta"),
+    ("house speed of", "house speed of"), ("x LSUB y LSUP 2", "{}_{y}^{2}x"), ("{}_{n}C_r", "{}_{n}C_{r}"), ("n choose k", r"\binom{n}{k}"), ("BINOM n k", r"\binom{n}{k}"), ("left ( n atop k right )", r"\binom{n}{k}"), ("left [ matrix{a&b} right ]", r"\begin{bmatrix}a&b\end{bmatrix}"),
+    ("LEFT { a _{n} RIGHT }", r"\{a_{n}\}"), ("left < u,v right >", r"\langle u,v\rangle"), ("LEFT lceil x RIGHT rceil", r"\lceil x\rceil"), ("[0,1) (0,1]", r"[0,1)(0,1]"), ("]0", r"\rbrack 0"), ("LEFT [ 0,1 RIGHT )", r"\lbrack 0,1)"),
+    ("A BUILDREL -> {n} B", r"A\xrightarrow{n}B"), ("not in", r"\notin"), ("box{x}", r"\boxed{x}"), ("U=(A SMALLUNION B) SMALLINTER C", r"U=(A\cup B)\cap C"), ("union _{i} A_i", r"\bigcup_{i}A_{i}"), ("dint tint odint", r"\iint\iiint\oiint"),
+    ("LADDER {2&12&28#3&7&}", r"\begin{array}{r|rr}2&12&28\\3&7&\end{array}"), ("LONGDIV {6}{42}{252}", r"\begin{array}{r}42\\6\overline{)252}\end{array}"), ("scale 70 m over n", r"\frac{m}{n}"), ("lpile{a#b}", r"\begin{array}{l}a\\b\end{array}"), ("eqalign{a#[b]}", r"\begin{aligned}a\\{}[b]\end{aligned}"),
+    ("PLUSMINUS MINUSPLUS", r"\pm\mp"), ("REIMAGE IMAG WP OHM", r"\Re\Im\wp\Omega"), ("CENTIGRADE HUND ATT", r"^{\circ}\mathrm{C}\text{‰※}"), ("hookleft udarrow UDARROW", r"\hookleftarrow\updownarrow\Updownarrow"), ("Lim asin lcm", r"\operatorname{Lim}\operatorname{asin}\operatorname{lcm}"),
+    ("수열~의 합~~이", r"\text{수열 의 합 이}"), ('"a_b [c]" x', r"\text{a\_b [c]}x"), ("α≤β²", r"\alpha\leq\beta^{2}"), ("y=x^2 prime", "y=x^{2}{}'"), ("\\alpha", r"\alpha"), ("a & = b # & = c", r"\begin{aligned}a&=b\\&=c\end{aligned}"), ("hat ABC tilde AB", r"\widehat{ABC}\widetilde{AB}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("inside", "latex"), TEXTS)
+def test_words_characters_become_latex(inside: str, latex: str) -> None:
+    assert read(inside) == latex
+
+
+@pytest.mark.parametrize(("script", "latex"), SCRIPTS)
+def test_words_of_a_script_stand_next_to_each_other_as_in_the_editor(script: str, latex: str) -> None:
+    assert hancom(script) == latex
+
+
+def test_the_lines_of_a_paragraph_are_gathered() -> None:
+    lines = "".join(f"<m:oMath>{r(text)}</m:oMath>" for text in ("a=b", " ", "c=d"))
+    assert omml(etree.fromstring(f'<m:oMathPara xmlns:m="{MATH}">{lines}</m:oMathPara>')) == (
+        r"\begin{gathered}a=b\\c=d\end{gathered}"
+    )
+
+
+def test_no_equation_runs_on_beyond_its_bracket() -> None:
+    for latex in [*(hancom(script) for script, _ in HANCOM + SCRIPTS), *(read(inside) for inside, _ in OMML + TEXTS)]:
+        text = f"so [math: {latex}] holds [1] for all"
+        assert _equations(text) == [(3, 11 + len(latex))], latex
 
 
 @pytest.mark.parametrize(("inside", "latex"), OMML)
