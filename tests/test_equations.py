@@ -401,10 +401,13 @@ def test_no_script_hangs_or_ends_the_reading(script: str) -> None:
 
 
 def test_deep_nesting_is_read_as_text() -> None:
-    inside = r("x")
-    for _ in range(100):
-        inside = f"<m:rad><m:deg/>{e(inside)}</m:rad>"
-    assert "x" in read(inside)
+    root = top = etree.Element(f"{{{MATH}}}oMath")
+    for _ in range(2000):
+        top = etree.SubElement(etree.SubElement(top, f"{{{MATH}}}rad"), f"{{{MATH}}}e")
+    etree.SubElement(etree.SubElement(top, f"{{{MATH}}}r"), f"{{{MATH}}}t").text = "deep"
+    assert omml(root).count("deep") == 1
+    for script in ("{" * 9000, "sqrt " * 3000, "left ( " * 2000, "(" * 9000, "bar " * 3000, "matrix {" * 2000):
+        assert hancom(f"{script} deep").count("deep") == 1
 
 
 ARGUMENTS = {
