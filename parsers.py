@@ -344,7 +344,7 @@ def _legacy(data: bytes, document: Document, declared: str) -> str:
         if known and codec.startswith(_MULTIBYTE) and not is_utf8:
             return data.decode(codec)
     with suppress(UnicodeDecodeError):
-        if _looks_korean(data):
+        if looks_korean(data):
             return data.decode("cp949")
     text = "\n".join(map(_mixed_line, data.split(b"\n")))
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
@@ -365,7 +365,7 @@ def _mixed_line(line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        return line.decode("cp949" if _looks_korean(line) else "utf-8", "replace")
+        return line.decode("cp949" if looks_korean(line) else "utf-8", "replace")
 
 
 def _guessed(data: bytes, document: Document) -> str:
@@ -383,7 +383,7 @@ def _guessed(data: bytes, document: Document) -> str:
     return data.decode("cp1252", "replace")
 
 
-def _looks_korean(data: bytes) -> bool:
+def looks_korean(data: bytes) -> bool:
     """Tell whether this is CP949, by its pairs of bytes: most are the 2,350 everyday syllables (KS X 1001)."""
     pairs = [match[0] for match in islice(re.finditer(rb"[\x80-\xff][\x00-\xff]", data), 20_000)]
     return sum(0xB0 <= pair[0] <= 0xC8 and pair[1] >= 0xA1 for pair in pairs) * 4 >= len(pairs) * 3 > 0

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from .parsers import Document, ParseError, _looks_korean
+from .parsers import Document, ParseError, looks_korean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,7 +164,7 @@ def _announcement(file: IO[bytes], kind: str) -> float:
 def _tag(text: str) -> str:
     """Undo what programs of Korean Windows do to ID3: they write CP949 and call it Latin-1."""
     data = text.encode("latin-1", "ignore")
-    return data.decode("cp949") if len(data) == len(text) and _looks_korean(data) else text
+    return data.decode("cp949") if len(data) == len(text) and looks_korean(data) else text
 
 
 def _mixed(mixer: Any, frame: Any) -> Iterator[NDArray[np.float32]]:
